@@ -11,6 +11,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 import signal
 import sys
 
+import _internals
 import pytest
 
 
@@ -24,14 +25,14 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch):
     """Tests run side by side already: what they call starts no further process to be faster."""
-    monkeypatch.setattr("shiftproof.api.side_by_side.PATIENCE", 600.0)
+    monkeypatch.setattr(_internals.api_side_by_side, "PATIENCE", 600.0)
 
 
 @pytest.fixture(scope="module")
 def few_trees():
     """Small forests beside studies: 100 trees take longer to grow and store than all the rest."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("shiftproof.api.study_baselines.TREES", 10)
+        patch.setattr(_internals.api_study_baselines, "TREES", 10)
         yield
 
 
@@ -55,7 +56,7 @@ def interruptible():
 @pytest.fixture
 def shiftproof(monkeypatch, capfd):
     """Run the command in this process; returns (exit code, stdout, stderr)."""
-    from shiftproof.cli import main
+    from _internals import cli_main as main
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["shiftproof", *map(str, arguments)])

@@ -8,11 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-
-from shiftproof.sweeps.executors import local
-from shiftproof.sweeps.executors.base import Event, Listener
-from shiftproof.sweeps.jobs import DatasetCache, Job
-from shiftproof.sweeps.store import SweepFolder
+from _internals import DatasetCache, Event, Job, Listener, SweepFolder, sweeps_local as local
 
 
 class Line:

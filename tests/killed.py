@@ -58,10 +58,7 @@ def content(folder: Path) -> dict[str, str]:
 def kill_features(folder: Path, kills: int) -> int:
     """Kill the computing of features after random files; the cache ends the same."""
     import torch
-
-    from shiftproof.data.images.files import ImageView
-    from shiftproof.data.images.folder import load_image_folder
-    from shiftproof.training import features
+    from _internals import ImageView, load_image_folder, training_features as features
 
     features.SHARD = 1
     home = Path(os.environ["SHIFTPROOF_HOME"])
@@ -89,7 +86,7 @@ def kill_features(folder: Path, kills: int) -> int:
 
 def kill_report(folder: Path, kills: int) -> int:
     """Kill the writing of a report at random moments: the file is the old or the new one."""
-    from shiftproof.api.report import report
+    from shiftproof import report
 
     out = folder.parent / "report.md"
 

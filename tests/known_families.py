@@ -13,9 +13,9 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+from _internals import InvalidValue
 from scipy import special
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.information import mutual_information
 
 Array = npt.NDArray[np.float64]

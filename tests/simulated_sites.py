@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from shiftproof.inference.adaptation.held_out import HeldOut, class_shares
-from shiftproof.inference.adaptation.label_shift import weighted
+from _internals import class_shares, held_out_HeldOut as HeldOut, weighted
 
 
 def scores(y: np.ndarray, rng: np.random.Generator, move: float = 0.0) -> np.ndarray:

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from shiftproof.training.records import Records
+from _internals import Records
 
 OLD = Path(__file__).parent / "golden" / "v0.1"
 TABLE = OLD / "patients.csv"

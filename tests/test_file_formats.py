@@ -10,16 +10,22 @@ from typing import Any
 
 import pytest
 import torch
+from _internals import (
+    FORMAT,
+    KEY,
+    DataError,
+    _read,
+    _shard,
+    load_outputs,
+    load_state,
+    read_archive,
+    read_json,
+    save_state,
+    without_format,
+    write_json,
+)
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
-
-from shiftproof.core.errors import DataError
-from shiftproof.core.file_format import FORMAT, KEY, without_format
-from shiftproof.core.files import read_json, write_json
-from shiftproof.sweeps.run_archive import read_archive
-from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.features import _read, _shard
-from shiftproof.training.outputs import load_outputs
 
 OLD = Path(__file__).parent / "golden" / "v0.1"
 TENSORS = ("checkpoint.safetensors", "held_out.safetensors")

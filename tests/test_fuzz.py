@@ -17,13 +17,10 @@ from typing import TypeVar
 
 import numpy as np
 import pytest
+from _internals import PACS, DataRequest, import_dataset
 from PIL import Image
 
-from shiftproof.core.errors import ShiftproofError
-from shiftproof.data import DomainDataset
-from shiftproof.data.datasets.pacs import PACS
-from shiftproof.data.library.importing import import_dataset
-from shiftproof.data.load import DataRequest
+from shiftproof import DomainDataset, ShiftproofError
 
 CLASSES = {"blue": (20, 20, 220), "green": (20, 220, 20), "red": (220, 20, 20)}
 DOMAINS = ("day", "dusk", "night")

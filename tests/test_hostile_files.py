@@ -21,6 +21,18 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from _internals import (
+    HEADER,
+    DataError,
+    Ensemble,
+    _read,
+    _shard,
+    decode,
+    load_state,
+    read_run,
+    results_page,
+    trained_model,
+)
 from hostile import VALUES, Rng, crafted_json, damaged, either, guarded
 from PIL import Image
 
@@ -33,15 +45,6 @@ from shiftproof import (
     report,
     train,
 )
-from shiftproof.core.errors import DataError
-from shiftproof.data.images.decode import decode
-from shiftproof.inference.model_file import HEADER
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.learners.ensemble import Ensemble
-from shiftproof.reporting.page import results_page
-from shiftproof.training.checkpoint import load_state
-from shiftproof.training.features import _read, _shard
-from shiftproof.training.load_run import read_run
 
 OLD = Path(__file__).parent / "golden" / "v0.1"
 CASES, MANY = 20, 200

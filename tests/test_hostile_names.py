@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import _name as _folder_of_domain, csv_text
 
 from shiftproof import ShiftproofError, diagnose, report, train_each
-from shiftproof.api.train_each import _name as _folder_of_domain
-from shiftproof.reporting.renderers.csv_lines import csv_text
 
 TAG = "<img src=x onerror=alert(1)>"
 ESCAPE = "\x1b]0;title\x07\x1b[31m"

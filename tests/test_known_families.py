@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from _internals import InvalidValue
 from known_families import DiscreteFamily, GaussianMeanShift, Learning, colored_digits
 from scipy import integrate, stats
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.information import mutual_information
 
 SHAPE_ALONE = [0, 0, 1, 1]

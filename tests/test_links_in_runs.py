@@ -4,10 +4,10 @@ import json
 import os
 
 import pytest
+from _internals import read_regular
 
 import shiftproof
-from shiftproof.core.errors import ShiftproofError
-from shiftproof.core.files import read_regular
+from shiftproof import ShiftproofError
 
 SECRET = "the password of the house"
 
@@ -55,7 +55,7 @@ def test_a_report_reads_no_link_and_waits_for_no_pipe(run, name, kind):
 @pytest.mark.parametrize("name", ["held_out.safetensors", "checkpoint.safetensors"])
 @pytest.mark.timeout(60)
 def test_tensors_of_a_run_are_read_from_no_link_or_pipe(run, name, kind):
-    from shiftproof.training.checkpoint import load_state
+    from _internals import load_state
 
     path = run / name
     before = path.read_bytes()

@@ -9,11 +9,9 @@ from pathlib import Path
 
 import pytest
 import typer
+from _internals import OTHER_NAMES, ProgressBar, app, in_options, running
 
 import shiftproof
-from shiftproof.cli import app
-from shiftproof.cli.messages import OTHER_NAMES, in_options, running
-from shiftproof.cli.progress import ProgressBar
 
 SOURCE = Path(shiftproof.__file__).parent
 # Commands of other programs.

@@ -11,16 +11,19 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from _internals import (
+    Observer,
+    Records,
+    load_state,
+    read_run,
+    save_state,
+    stored_header,
+    tempered,
+    train,
+    trained_model,
+)
 
 from shiftproof import ShiftproofError, load
-from shiftproof.inference.model_file import stored_header
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.learners.calibration import tempered
-from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.load_run import read_run
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
-from shiftproof.training.records import Records
 
 ALGORITHMS = ["erm", "idm", "idm-auto"]
 ON_PATIENTS = ["--label", "ill", "--domain", "site"]

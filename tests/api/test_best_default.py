@@ -9,14 +9,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import InvalidValue, LinearCandidate, Observer, learners_best as best, with_budget
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import shiftproof
-from shiftproof.api.best_settings import with_budget
-from shiftproof.core.errors import InvalidValue
-from shiftproof.learners import best
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.training.observers import Observer
 
 COLUMNS = {"label": "ill", "domain": "ward"}
 

@@ -9,9 +9,9 @@ from typing import Any
 import matplotlib.image
 import pandas as pd
 import pytest
+from _internals import ShiftReport
 
 from shiftproof import ShiftproofError, diagnose, load, train
-from shiftproof.api.diagnose import ShiftReport
 
 COLUMNS = {"label": "ill", "domain": "ward"}
 
@@ -106,7 +106,7 @@ def test_picture_and_file(found: ShiftReport, tmp_path: Path) -> None:
 
 
 def test_a_page_shows_it_without_a_command(found: ShiftReport) -> None:
-    from shiftproof.reporting.page.shifts import diagnosis_blocks
+    from _internals import diagnosis_blocks
 
     facts = [fact for block in diagnosis_blocks(found.to_dict()) if block.kind == "facts"
              for fact in block.value]  # fmt: skip

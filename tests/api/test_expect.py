@@ -10,17 +10,22 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import (
+    EXPECTED,
+    WIDTH,
+    DataError,
+    Expected,
+    InvalidValue,
+    Outputs,
+    bar,
+    compared_Comparison as Comparison,
+    predictive,
+    score_threshold,
+    sentences,
+)
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 import shiftproof
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.inference.compared import Comparison
-from shiftproof.inference.conformal import score_threshold
-from shiftproof.inference.expected import Expected, sentences
-from shiftproof.inference.meta_analysis import predictive
-from shiftproof.learners.scores import EXPECTED
-from shiftproof.reporting.forest import WIDTH, bar
-from shiftproof.training.outputs import Outputs
 
 COLUMNS: dict[str, Any] = {"label": "ill", "domain": "ward"}
 

@@ -11,11 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from _internals import DataError, InvalidValue, SampleRequest, UnknownName
 from PIL import Image
 
 from shiftproof import features, load, load_model, train
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.data.sample_request import SampleRequest
 
 ONE, TWO = "test_resnet.r160_in1k", "test_efficientnet.r160_in1k"  # timm's smallest
 NETWORK: dict[str, Any] = {"weights": "random", "device": "cpu", "image_size": 32}

@@ -9,15 +9,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import OTHER_NAMES, DataError, InvalidValue, UnknownName, app, half_width
 from sklearn.metrics import accuracy_score, roc_auc_score
 from typer.main import get_command
 
 import shiftproof
 from shiftproof import api
-from shiftproof.cli import app
-from shiftproof.cli.messages import OTHER_NAMES
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.inference.number_intervals import half_width
 
 COLUMNS: dict[str, Any] = {"label": "ill", "domain": "ward"}
 # Commands that print or prepare something, and have no result that a program would use.

@@ -6,9 +6,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from _internals import DataError, InvalidValue, UnknownName, write_records
 
-from shiftproof.api.report import report, write_records
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof import report
 
 DOMAINS = ["dark", "bright", "noisy"]
 opened: Counter[str] | None = None

@@ -7,17 +7,22 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import (
+    DataError,
+    Fitting,
+    InvalidValue,
+    Split,
+    Trainer,
+    UnknownName,
+    balanced_weights,
+    configure,
+    training_weights,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils.class_weight import compute_sample_weight
 
 import shiftproof
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.data.splits import Split
-from shiftproof.training.configure import configure
-from shiftproof.training.fitting import Fitting
-from shiftproof.training.sample_weights import balanced_weights, training_weights
-from shiftproof.training.trainer import Trainer
 
 N = 150
 

@@ -9,11 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import Observer, api_side_by_side as side_by_side, core_own_process as own_process
 
 import shiftproof
-from shiftproof.api import side_by_side
-from shiftproof.core import own_process
-from shiftproof.training.observers import Observer
 
 DOMAINS = ("a", "b", "c")
 COLUMNS = {"label": "label", "domain": "site"}

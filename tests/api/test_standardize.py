@@ -11,15 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import (
+    DataError,
+    InvalidValue,
+    Predictor,
+    as_ready,
+    exported,
+    model_description,
+    standardized_features,
+    training_evaluation_sets,
+)
 
 import shiftproof
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.data.input_forms import as_ready
-from shiftproof.inference.export import exported
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_bytes import model_description
-from shiftproof.inference.predictor import Predictor
-from shiftproof.inference.standardized import standardized_features
+from shiftproof import TrainedModel
 
 TABLE = {"label": "ill", "domain": "site"}
 NEW = "site5"
@@ -108,7 +112,7 @@ def test_sites_are_standardized_each_by_itself(runs, name):
 def test_batches_do_not_change_the_answer(runs, monkeypatch):
     rows = runs["frame"].query("site == @NEW")
     before = probabilities(runs["domain"], rows)
-    monkeypatch.setattr("shiftproof.training.evaluation_sets.MOST_SAMPLES", 7)
+    monkeypatch.setattr(training_evaluation_sets, "MOST_SAMPLES", 7)
     np.testing.assert_allclose(probabilities(runs["domain"], rows), before, atol=1e-6)
 
 
@@ -147,7 +151,7 @@ def test_resuming_never_mixes(runs):
 
 
 def test_results_are_called_adaptation_and_have_tables_of_their_own(runs, tmp_path):
-    from shiftproof.reporting.terminal import accuracy_table
+    from _internals import accuracy_table
 
     run = runs["domain"]
     assert run.to_dict()["adaptation"] == "standardized by domain"
@@ -200,7 +204,7 @@ def test_an_expectation_says_that_it_is_one_of_adaptation(tmp_path):
     assert each.to_dict()["adaptation"] == "standardized by domain"
     for found in (shiftproof.expect(each), shiftproof.expect(tmp_path)):
         assert found.to_dict()["adaptation"] == "standardized by domain"
-    from shiftproof.inference.expected import sentences
+    from _internals import sentences
 
     assert any("This is adaptation (standardized by domain)" in said for said in sentences(found))
 

@@ -11,12 +11,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import (
+    DataError,
+    InvalidValue,
+    Observer,
+    RunConflict,
+    inputs_of,
+    read_evidence,
+    read_kept,
+)
 
 import shiftproof
-from shiftproof.api.study_diagnosis import inputs_of, read_kept
-from shiftproof.core.errors import DataError, InvalidValue, RunConflict
-from shiftproof.reporting.page.answer.evidence import read_evidence
-from shiftproof.training.observers import Observer
 
 study_module = importlib.import_module("shiftproof.api.study")
 COLUMNS = {"label": "ill", "domain": "ward"}

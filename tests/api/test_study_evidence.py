@@ -7,15 +7,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import (
+    IMAGES_A_DOMAIN,
+    InvalidValue,
+    Outputs,
+    _some_images,
+    confident_errors,
+    held_out_runs,
+    read_sweep,
+)
 from PIL import Image
 
 import shiftproof
-from shiftproof.api.held_out_runs import held_out_runs
-from shiftproof.api.study_evidence import IMAGES_A_DOMAIN, _some_images, confident_errors
-from shiftproof.core.errors import InvalidValue
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.training.outputs import Outputs
+from shiftproof import Domain, DomainDataset
 
 
 def decoded(address):

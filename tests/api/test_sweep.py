@@ -5,12 +5,9 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import Cost, InvalidValue, SweepFolder, SweepObserver, UnknownName
 
-from shiftproof.api.sweep import sweep
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.sweeps.estimate import Cost
-from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import SweepObserver
+from shiftproof import sweep
 
 SMALL = {"preset": "lite", "n_hparams": 1, "trials": 1, "steps": 3, "domain": "place",
          "selection": "oracle", "test_domains": "west", "workers": 1, "device": "cpu"}  # fmt: skip

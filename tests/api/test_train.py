@@ -10,9 +10,9 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from _internals import Observer
 
 from shiftproof import ShiftproofError, TrainedModel, load, load_model, train, train_each
-from shiftproof.training.observers import Observer
 
 COLUMNS = {"label": "ill", "domain": "ward"}
 SHORT: dict[str, Any] = {

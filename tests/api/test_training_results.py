@@ -3,10 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import HELD_OUT_WITHIN, SET_ASIDE, training_results
 
 import shiftproof
-from shiftproof.api.training_results import training_results
-from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
 
 
 def wards(n=150):

@@ -11,16 +11,22 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    allocated_peak,
+    batch_for,
+    built,
+    bytes_of,
+    matching_gradients as gradients,
+    medians,
+    ratio_of,
+    seconds_in_turn,
+)
 
 from benchmarks import matching
 from benchmarks.__main__ import BENCHMARKS, main
 from benchmarks.figure import Figure, can_measure_memory, peak_bytes
 from benchmarks.report import measured_part
-from shiftproof.core.types import Task
-from shiftproof.matching import gradients
-from shiftproof.paper.measure import allocated_peak, medians, ratio_of, seconds_in_turn
-from shiftproof.paper.running_time import batch_for, built
-from shiftproof.sweeps.estimate import bytes_of
+from shiftproof import Task
 
 
 def test_sides_take_turns_and_the_warm_up_does_not_count() -> None:

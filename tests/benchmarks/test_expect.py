@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _internals import estimates_estimate as estimate, predictive, t_interval
 
 from benchmarks.expect import main, outcomes
 from benchmarks.expect_methods import EXPECT, expect_mixture, held_by_all, widths
@@ -21,8 +22,6 @@ from benchmarks.expect_simulated import (
     share_log_odds,
 )
 from benchmarks.expect_simulated_page import section
-from shiftproof.inference.estimates import estimate
-from shiftproof.inference.meta_analysis import predictive, t_interval
 
 
 def table(figures: list[float], variance: float = 0.01) -> dict[str, Any]:

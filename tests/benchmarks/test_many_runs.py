@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _internals import read_sweep
 
 from benchmarks import many_runs
-from shiftproof.sweeps.read_runs import read_sweep
 
 
 @pytest.mark.parametrize("write", [many_runs.write_sweep, many_runs.write_domainbed])

@@ -9,11 +9,8 @@ import time
 from collections import Counter
 
 import pytest
+from _internals import Standing, SweepFolder, cli, cli_main as main
 from torch.distributed.elastic.multiprocessing.errors import ProcessFailure
-
-from shiftproof.cli import main
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import SweepFolder
 
 QUICK = [
     "train", "colored-mnist-irm", "--algorithm", "idm", "--test-domain", "10%",
@@ -130,7 +127,7 @@ def test_ctrl_c_before_the_command_runs_is_one_line(shiftproof, monkeypatch):
     def interrupted(**options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shiftproof.cli.app", interrupted)
+    monkeypatch.setattr(cli, "app", interrupted)
     message = "Interrupted. Run the same command again to resume.\n"
     assert shiftproof("algorithms") == (130, "", message)
 
@@ -149,7 +146,7 @@ def test_torchruns_report_has_the_message_of_a_process_that_prints_nothing(
         assert shiftproof("data", "show", "nowhere") == (2, "", "")
         told = "error: unknown dataset 'nowhere'"
     else:
-        monkeypatch.setattr("shiftproof.cli.app", lambda **options: (_ for _ in ()).throw(error))
+        monkeypatch.setattr(cli, "app", lambda **options: (_ for _ in ()).throw(error))
         with pytest.raises(ValueError, match="a defect"):
             shiftproof("algorithms")
         told = "Traceback"
@@ -306,7 +303,7 @@ def test_a_penalty_that_never_acts_is_noted(shiftproof, tmp_path):
 
 
 def test_too_large_a_network_is_one_line(shiftproof, tmp_path, monkeypatch):
-    from shiftproof.models.mlp import MLP
+    from _internals import MLP
 
     def build(self, task):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory")

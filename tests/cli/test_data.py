@@ -9,11 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from _internals import PACS, data_importing, library_datasets
 from PIL import Image
 
-from shiftproof.data import DATASETS
-from shiftproof.data.datasets.pacs import PACS
-from shiftproof.data.library.base import library_datasets
+from shiftproof import DATASETS
 
 
 @pytest.fixture(autouse=True)
@@ -163,7 +162,7 @@ def test_interrupted_it_leaves_nothing_and_says_how_to_go_on(
         if command == "pull" or calls == 5:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("shiftproof.data.library.importing.fetch_any", stop)
+    monkeypatch.setattr(data_importing, "fetch_any", stop)
     monkeypatch.setattr(shutil, "copyfile", stop)
     code, out, err = shiftproof("data", command, "pacs", *[sample] * (command == "import"))
     assert (code, out) == (130, "")

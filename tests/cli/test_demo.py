@@ -3,11 +3,7 @@ import sys
 
 import matplotlib.image
 import pytest
-
-from shiftproof.cli import main
-from shiftproof.data.datasets.colored_mnist import ColoredMNISTForIRM
-from shiftproof.reporting.demo import demo_sentence
-from shiftproof.sweeps import demo as plan
+from _internals import ColoredMNISTForIRM, cli_main as main, demo_sentence, sweeps_demo as plan
 
 
 @pytest.fixture

@@ -5,8 +5,7 @@ import sys
 
 import pytest
 import typer
-
-from shiftproof.cli import app
+from _internals import app
 
 
 @pytest.mark.parametrize("path", [[], ["data"]], ids=["shiftproof", "data"])

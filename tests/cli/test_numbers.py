@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import half_width
 
 from shiftproof import api
-from shiftproof.inference.number_intervals import half_width
 
 CITIES = ("bath", "hull", "leeds", "york")
 

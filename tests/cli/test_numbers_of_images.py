@@ -153,7 +153,7 @@ def homes(n: int = 150) -> pd.DataFrame:
 def test_onnx_computes_what_the_model_does(tmp_path: Path, algorithm: str, label: str) -> None:
     pytest.importorskip("onnx")
     onnxruntime = pytest.importorskip("onnxruntime")
-    from shiftproof.inference.export import to_onnx
+    from _internals import to_onnx
 
     frame = homes()
     quick: dict[str, Any] = {

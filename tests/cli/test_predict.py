@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from PIL import Image
 
+from shiftproof import TrainedModel
+
 CLASSES = ["no", "yes"]
 
 
@@ -246,7 +248,7 @@ def test_ctrl_c_is_one_line_and_leaves_nothing(
     def interrupted(*arguments: Any, **options: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shiftproof.inference.model.TrainedModel.predict", interrupted)
+    monkeypatch.setattr(TrainedModel, "predict", interrupted)
     out = ["--out", hospitals / "p.csv"] if command == "predict" else []
     code, printed, err = shiftproof(command, hospitals / "run", hospitals / "west.csv", *out)
     assert (code, printed) == (130, "")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof import ALGORITHMS
 
 HEAVY = ("torch", "sklearn", "scipy", "pandas", "numpy", "matplotlib")
 # Runs commands in turn, and prints of each its exit code, what is imported by then, and the error.

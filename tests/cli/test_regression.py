@@ -88,7 +88,7 @@ def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_pa
 
 def test_every_member_is_exported_as_it_predicts(folder, tmp_path):
     """The graph of `best` must compute what the ensemble does, whatever its members."""
-    from shiftproof.inference.export import exported
+    from _internals import exported
 
     run = package.train(
         folder / "homes.csv",

@@ -2,9 +2,7 @@ import json
 import random
 
 import pytest
-
-from shiftproof.sweeps.domainbed.export import write_domainbed_runs
-from shiftproof.sweeps.results import Evaluation, RunOutcome
+from _internals import Evaluation, RunOutcome, write_domainbed_runs
 
 
 @pytest.fixture

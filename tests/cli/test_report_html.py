@@ -5,17 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from shiftproof.sweeps.domainbed.export import write_domainbed_runs
-from shiftproof.sweeps.read_runs import read_sweep
+from _internals import read_sweep, write_domainbed_runs
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
     """Two algorithms on a table of three places, each held out in turn; and a diagnosis."""
+    from _internals import app
     from typer.testing import CliRunner
-
-    from shiftproof.cli import app
 
     folder = tmp_path_factory.mktemp("own")
     rng = np.random.default_rng(0)
@@ -144,8 +141,7 @@ def test_mistakes_are_one_line(shiftproof, runs, tmp_path):
 
 
 def test_the_demonstration_ends_with_a_page(shiftproof, monkeypatch, tmp_path):
-    from shiftproof.data.datasets.colored_mnist import ColoredMNISTForIRM
-    from shiftproof.sweeps import demo
+    from _internals import ColoredMNISTForIRM, sweeps_demo as demo
 
     monkeypatch.setattr(demo, "STEPS", 12)
     monkeypatch.setattr(

@@ -7,17 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from _internals import (
+    STUDIES,
+    DataError,
+    InvalidValue,
+    Matching,
+    Table1,
+    UnknownName,
+    app,
+    cli_reproduce as command,
+    compare_timings,
+    paper_running_time,
+    preset_named,
+    read_stored_runs,
+    read_timing,
+    time_steps,
+    write_archive,
+)
 from typer.testing import CliRunner
-
-from shiftproof.cli import app, reproduce as command
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.paper.ablations import Matching
-from shiftproof.paper.catalogue import STUDIES
-from shiftproof.paper.colored_mnist import Table1
-from shiftproof.paper.running_time import compare_timings, read_timing, time_steps
-from shiftproof.sweeps.presets import preset_named
-from shiftproof.sweeps.read_runs import read_stored_runs
-from shiftproof.sweeps.run_archive import write_archive
 
 LITE = str(Path(__file__).parents[2] / "results" / "lite.jsonl.gz")
 
@@ -158,7 +165,7 @@ def test_records_of_something_else_make_no_table(tmp_path, few_steps):
 @pytest.mark.slow
 def test_running_times_are_measured_once_and_beside_the_papers(tmp_path, monkeypatch):
     quick = lambda dataset, device: time_steps(dataset, device, rounds=1)  # noqa: E731
-    monkeypatch.setattr("shiftproof.paper.running_time.time_steps", quick)
+    monkeypatch.setattr(paper_running_time, "time_steps", quick)
     options = ("--out", tmp_path, "--datasets", "colored-mnist", "--device", "cpu")
     output = call("running-time", *options)
     assert "14.6" in output

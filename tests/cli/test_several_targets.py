@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import read_frame
 from sklearn.linear_model import Ridge
 
 import shiftproof as package
-from shiftproof.data.tables.read_file import read_frame
 
 COLUMNS = ["--label", "price,size", "--domain", "city"]
 

@@ -3,10 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-
-from shiftproof.api.side_by_side import DONE
-from shiftproof.cli import study_progress
-from shiftproof.cli.study_progress import StudyProgress
+from _internals import DONE, StudyProgress, cli_study_progress as study_progress
 
 
 def run(domain, budget=30.0):

@@ -5,12 +5,9 @@ import io
 import json
 
 import pytest
+from _internals import PRESETS, SELECTORS, Variant, algorithm_names, variants_of
 
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.sweeps.jobs import Variant
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.variants import algorithm_names, variants_of
+from shiftproof import ALGORITHMS
 
 ROW = "two-stage[penalty=iga]"
 # The paper's search, a few digits and steps of it.

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _internals import (
+    core_cores as module,
+    cores_side_by_side as side_by_side,
+    free_cores,
+    within_free_cores,
+)
 from threadpoolctl import threadpool_info, threadpool_limits
-
-from shiftproof.core import cores as module
-from shiftproof.core.cores import free_cores, side_by_side, within_free_cores
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from shiftproof.core.errors import DataError, InvalidValue, RunConflict
-from shiftproof.core.files import (
+from _internals import (
+    DataError,
+    InvalidValue,
+    Records,
+    RunConflict,
     file_hash,
     is_temporary,
     locked_folder,
@@ -17,7 +19,6 @@ from shiftproof.core.files import (
     write_atomically,
     write_json,
 )
-from shiftproof.training.records import Records
 
 
 def test_a_crash_while_writing_leaves_the_old_file(tmp_path, monkeypatch):

@@ -8,14 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _internals import (
+    DataError,
+    core_gzip_lines as module,
+    data_read_file,
+    gzip_lines,
+    read_frame,
+    read_json,
+    read_sweep,
+)
 
-from shiftproof.core import gzip_lines as module
-from shiftproof.core.errors import DataError
-from shiftproof.core.files import read_json
-from shiftproof.core.gzip_lines import gzip_lines
-from shiftproof.data.tables.read_file import read_frame
-from shiftproof.inference.model import TrainedModel
-from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof import TrainedModel
 
 
 def bomb(path, block, times):
@@ -83,7 +86,7 @@ def endless(tmp_path):
 
 
 def test_a_line_without_end_is_named_before_it_fills_the_memory(endless, monkeypatch):
-    monkeypatch.setattr("shiftproof.data.tables.read_file.LONGEST_LINE", 2**20)
+    monkeypatch.setattr(data_read_file, "LONGEST_LINE", 2**20)
     with pytest.raises(DataError, match=r"^endless\.csv has a line of more than 1 MiB"):
         read_frame(endless)
 

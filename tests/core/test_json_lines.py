@@ -5,8 +5,7 @@ import math
 import random
 
 import pytest
-
-from shiftproof.core.json_lines import json_lines
+from _internals import json_lines
 
 
 def one_by_one(data: bytes):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import torch
+from _internals import LateBuffers
 from torch import Tensor, nn
-
-from shiftproof.core.late_buffers import LateBuffers
 
 
 class Two(LateBuffers):

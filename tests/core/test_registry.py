@@ -9,9 +9,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _internals import Registry, UnknownName
 
-from shiftproof.core.errors import ShiftproofError, UnknownName
-from shiftproof.core.registry import Registry
+from shiftproof import ShiftproofError
 
 
 def shapes() -> Registry[object]:
@@ -240,7 +240,7 @@ def test_a_name_that_is_taken_is_ignored(plugins: Callable[..., Registry[str]], 
 
 
 def test_the_library_finds_its_own_algorithms_and_models() -> None:
-    from shiftproof.learners.algorithms import ALGORITHMS
+    from shiftproof import ALGORITHMS
     from shiftproof.models import MODELS
 
     assert ALGORITHMS.get("erm").__name__ == "ERM"

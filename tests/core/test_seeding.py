@@ -10,8 +10,7 @@ from typing import get_args
 
 import pytest
 import torch
-
-from shiftproof.core.seeding import Stream, seed_hash, stream_seed, torch_generator
+from _internals import Stream, seed_hash, stream_seed, torch_generator
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/domainbed_protocol.json").read_text())
 STREAMS = get_args(Stream)

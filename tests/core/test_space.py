@@ -10,22 +10,19 @@ from typing import Literal
 
 import numpy as np
 import pytest
-
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.core.seeding import seed_hash
-from shiftproof.core.space import (
-    Choice,
+from _internals import (
+    ALGORITHM_NAMES,
     Distribution,
-    Float,
-    Int,
+    InvalidValue,
+    UnknownName,
     draw,
-    hparam,
     resolve,
+    seed_hash,
     specs,
 )
-from shiftproof.learners.algorithms import ALGORITHMS
+
+from shiftproof import ALGORITHMS, Choice, Float, Int, hparam
 from shiftproof.models import MODELS
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/domainbed_protocol.json").read_text())
 REGIMES = {

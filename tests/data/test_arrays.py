@@ -2,10 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.data.arrays import from_arrays
-from shiftproof.data.tables.dataset import table_dataset
+from _internals import DataError, InvalidValue, from_arrays, table_dataset
 
 X = np.array([[1.0, 2], [3, 5], [5, 9], [8, 1]])
 Y = [0, 1, 1, 0]

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from _internals import DataError, UnknownName
 
-from shiftproof.core.errors import DataError, UnknownName
-from shiftproof.data import Domain, DomainDataset
+from shiftproof import Domain, DomainDataset
 
 
 def dataset(*domains, extras=()):

@@ -1,9 +1,7 @@
 import json
 
 import pytest
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.data.load import DataRequest
+from _internals import DataRequest, InvalidValue
 
 
 def test_a_request_survives_json_and_loads_the_same(tmp_path):

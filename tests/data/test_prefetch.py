@@ -2,8 +2,7 @@ import threading
 import time
 
 import pytest
-
-from shiftproof.data.prefetch import prefetch
+from _internals import prefetch
 
 
 @pytest.mark.parametrize("workers", [0, 1, 3])

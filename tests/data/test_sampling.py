@@ -1,11 +1,10 @@
 import numpy as np
 import pytest
 import torch
+from _internals import BatchSampler, DataError
 from scipy.stats import chisquare
 
-from shiftproof.core.errors import DataError
-from shiftproof.data import Domain
-from shiftproof.data.sampling import BatchSampler
+from shiftproof import Domain
 
 
 def domain(name, size, offset=0):

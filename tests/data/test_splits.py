@@ -2,8 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from shiftproof.data.splits import split_domain
+from _internals import split_domain
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden/domainbed_protocol.json").read_text())[
     "splits"

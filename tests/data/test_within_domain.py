@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.covariance import ledoit_wolf_shrinkage
-from sklearn.preprocessing import StandardScaler
-
-from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError
-from shiftproof.data.arrays import from_arrays
-from shiftproof.data.within_domain import (
+from _internals import (
+    DataError,
+    InvalidValue,
     categorical_columns,
+    from_arrays,
     standardized,
     standardized_by_site,
     with_both_views,
     within_domains,
 )
+from sklearn.covariance import ledoit_wolf_shrinkage
+from sklearn.preprocessing import StandardScaler
+
+from shiftproof import ShiftproofError
 
 NUMBERS = np.zeros(4, dtype=bool)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from shiftproof.data import DATASETS
-from shiftproof.data.library.base import library_datasets
+from _internals import library_datasets
+
+from shiftproof import DATASETS
 
 PAGE = Path(__file__).parents[2] / "docs" / "datasets.md"
 # `DATASETS` in DomainBed's datasets.py at 99353c2; Spirals is in another version only.

@@ -25,10 +25,9 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 import pytest
+from _internals import cli_main as main
 
-from shiftproof.cli import main
-from shiftproof.data import DATASETS
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof import ALGORITHMS, DATASETS
 from shiftproof.models import MODELS
 
 ROOT = Path(__file__).parents[2]

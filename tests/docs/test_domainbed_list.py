@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import dropwhile, takewhile
 from pathlib import Path
 
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
+from _internals import ALGORITHM_NAMES
+
+from shiftproof import ALGORITHMS
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = DOCS / "which-algorithm.md"

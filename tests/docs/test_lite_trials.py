@@ -6,8 +6,8 @@ from functools import cache
 from xml.etree import ElementTree
 
 import pytest
+from _internals import Report
 
-from shiftproof.api.report import Report
 from tools.lite_trials_page import PAGES, PICTURE, SELECTORS, page_of, part, recorded
 from tools.marked_sections import MARKED, renewed
 

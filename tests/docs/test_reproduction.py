@@ -5,8 +5,8 @@ from __future__ import annotations
 from statistics import fmean, stdev
 
 import pytest
+from _internals import read_sweep
 
-from shiftproof.sweeps.read_runs import read_sweep
 from tools import reproduced_tables as tables
 from tools.marked_sections import MARKED, renewed
 

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.inference.conformal import domain_sets, score_threshold
-from shiftproof.training.outputs import Outputs
+from _internals import DataError, InvalidValue, Outputs, domain_sets, score_threshold
 
 
 def domain(rng: np.random.Generator, rows: int, shift: float) -> Outputs:

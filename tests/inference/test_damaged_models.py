@@ -12,15 +12,17 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from _internals import (
+    HEADER,
+    CheckpointError,
+    configure,
+    model_description,
+    table_dataset,
+    train,
+    trained_model,
+)
 
-from shiftproof.core.errors import CheckpointError, ShiftproofError
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_bytes import model_description
-from shiftproof.inference.model_file import HEADER
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
+from shiftproof import ShiftproofError, TrainedModel
 
 Header = dict[str, Any]
 Tensors = dict[str, torch.Tensor]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from shiftproof.inference.estimates import (
+from _internals import (
     EXPECTED,
+    SCORES,
+    Expected,
+    Outputs,
     auroc_variance,
-    estimate,
     estimates,
+    estimates_estimate as estimate,
     scale_of,
 )
-from shiftproof.inference.expected import Expected
-from shiftproof.learners.scores import SCORES
-from shiftproof.training.outputs import Outputs
+
 from tests.learners.test_scores import sample
 
 

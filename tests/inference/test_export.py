@@ -13,24 +13,24 @@ import onnxruntime
 import pandas as pd
 import pytest
 import torch
-
-from shiftproof.data.arrays import from_arrays
-from shiftproof.data.input_forms import TableForm
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.preprocessing import Columns
-from shiftproof.inference.export import (
+from _internals import (
     DESCRIPTION,
-    FORMATS,
+    Column,
+    Columns,
     ColumnsLayer,
+    TableForm,
+    configure,
     description,
+    export_FORMATS as FORMATS,
+    from_arrays,
+    table_dataset,
     to_onnx,
     to_torchscript,
+    train,
+    trained_model,
 )
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
+
+from shiftproof import TrainedModel
 
 
 def onnx_outputs(data: bytes, inputs: np.ndarray) -> np.ndarray:

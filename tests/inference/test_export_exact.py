@@ -12,6 +12,28 @@ import onnxruntime
 import pandas as pd
 import pytest
 import torch
+from _internals import (
+    DESCRIPTION,
+    BoostingCandidate,
+    Ensemble,
+    EnsembleLayer,
+    ForestCandidate,
+    InvalidValue,
+    LinearCandidate,
+    Member,
+    NetworkCandidate,
+    Samples,
+    as_module,
+    configure,
+    description,
+    from_arrays,
+    inference_export_estimator as export_estimator,
+    table_dataset,
+    to_onnx,
+    to_torchscript,
+    train,
+    trained_model,
+)
 from sklearn.compose import make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -21,22 +43,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.data.arrays import from_arrays
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.inference import export_estimator
-from shiftproof.inference.export import DESCRIPTION, description, to_onnx, to_torchscript
-from shiftproof.inference.export_exact import EnsembleLayer, as_module
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.ensemble import Ensemble, Member
-from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate
-from shiftproof.learners.samples import Samples
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
+from shiftproof import TrainedModel
 
 SMALL = [
     LinearCandidate(variants=(0.01,)),

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.inference.meta_analysis import (
+from _internals import (
+    InvalidValue,
     confidence_mixture,
     outlier_p_values,
     predictive,
@@ -15,6 +13,7 @@ from shiftproof.inference.meta_analysis import (
     reml,
     t_interval,
 )
+from scipy import optimize, stats
 
 # The 13 trials of BCG vaccine (Colditz et al., 1994): ill and well with the vaccine and without.
 BCG = np.array(

@@ -13,26 +13,29 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import (
+    MODEL,
+    CheckpointError,
+    Columns,
+    DataError,
+    FittedColumns,
+    ImageView,
+    Observer,
+    RunConfig,
+    TableForm,
+    configure,
+    freeze,
+    from_arrays,
+    load_image_folder,
+    model_description,
+    per_sample_risk,
+    table_dataset,
+    train,
+    trained_model,
+)
 from PIL import Image
 
-from shiftproof.core.errors import CheckpointError, DataError
-from shiftproof.data import DomainDataset
-from shiftproof.data.arrays import from_arrays
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.folder import load_image_folder
-from shiftproof.data.input_forms import TableForm
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.preprocessing import Columns, FittedColumns
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_bytes import model_description
-from shiftproof.inference.model_file import MODEL
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.models.risk import per_sample_risk
-from shiftproof.training.config import RunConfig
-from shiftproof.training.configure import configure
-from shiftproof.training.features import freeze
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
+from shiftproof import DomainDataset, TrainedModel
 
 
 def patients(seed: int = 0, n: int = 90) -> pd.DataFrame:

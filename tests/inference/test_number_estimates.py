@@ -2,15 +2,20 @@
 
 import numpy as np
 import pytest
+from _internals import (
+    COVERAGE,
+    DataError,
+    Expected,
+    InvalidValue,
+    NumberOutputs,
+    Outputs,
+    compare,
+    default_metric,
+    number_estimate,
+    scale_of,
+    sentences,
+)
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.inference.compared import compare
-from shiftproof.inference.estimates import scale_of
-from shiftproof.inference.expected import Expected, default_metric, sentences
-from shiftproof.inference.number_estimates import number_estimate
-from shiftproof.inference.number_intervals import COVERAGE
-from shiftproof.training.outputs import NumberOutputs, Outputs
 
 METRICS = ("r2", "mae", "rmse", "calibration_slope", "calibration_intercept")
 

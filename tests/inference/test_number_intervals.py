@@ -4,10 +4,7 @@ import json
 
 import numpy as np
 import pytest
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.inference.number_intervals import LEVELS, HalfWidths, half_width
-from shiftproof.training.outputs import NumberOutputs
+from _internals import LEVELS, DataError, HalfWidths, InvalidValue, NumberOutputs, half_width
 
 
 def domains(rng, count, rows=40):

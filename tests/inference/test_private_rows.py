@@ -15,21 +15,25 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from _internals import (
+    FEWEST_IN_A_MEAN,
+    HEADER,
+    CheckpointError,
+    RunFolder,
+    SmoothRanks,
+    TableForm,
+    Typicality,
+    configure,
+    description,
+    export_FORMATS as FORMATS,
+    model_description,
+    table_dataset,
+    train,
+    trained_model,
+)
 from sklearn.neighbors import KNeighborsClassifier
 
-from shiftproof.core.errors import CheckpointError, ShiftproofError
-from shiftproof.data.input_forms import TableForm
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.inference.export import FORMATS, description
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_bytes import model_description
-from shiftproof.inference.model_file import HEADER
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.inference.typicality import FEWEST_IN_A_MEAN, Typicality
-from shiftproof.learners.ranks import SmoothRanks
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
-from shiftproof.training.run_folder import RunFolder
+from shiftproof import ShiftproofError, TrainedModel
 
 SITES = ("a", "b", "c")
 

@@ -10,22 +10,27 @@ import pandas as pd
 import pytest
 import safetensors.torch
 import torch
+from _internals import (
+    HEADER,
+    MODEL,
+    CheckpointError,
+    Outputs,
+    TrainedRun,
+    calibrated_outputs,
+    class_probabilities,
+    held_out_answers,
+    held_out_temperature,
+    load_outputs,
+    model_description,
+    outputs_of,
+    read_checkpoint,
+    stored_header,
+    table_dataset,
+)
 from scipy.optimize import minimize_scalar
 
 import shiftproof
-from shiftproof.api.held_out_answers import held_out_answers
-from shiftproof.api.trained_run import TrainedRun
-from shiftproof.core.errors import CheckpointError
-from shiftproof.core.types import Task
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_bytes import model_description
-from shiftproof.inference.model_file import HEADER, MODEL, stored_header
-from shiftproof.inference.temperature import calibrated_outputs, held_out_temperature
-from shiftproof.models.risk import class_probabilities
-from shiftproof.training.evaluate import outputs_of
-from shiftproof.training.load_weights import read_checkpoint
-from shiftproof.training.outputs import Outputs, load_outputs
+from shiftproof import Task, TrainedModel
 
 
 def temperature_of(held_out: dict[str, tuple[torch.Tensor, torch.Tensor]]) -> float:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from _internals import FAR, Typicality
 from scipy.spatial.distance import mahalanobis
 from sklearn.covariance import ledoit_wolf
-
-from shiftproof.inference.typicality import FAR, Typicality
 
 
 def domains(seed: int, n: int, k: int = 3) -> dict[str, np.ndarray]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import DataError, InvalidValue
 
-from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information import Counts, CrossFitted, Neighbours, estimator_for, match_dimensions
 
 ALL = [Counts(seed=0), CrossFitted(seed=0, folds=3), Neighbours(seed=0)]

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import (
+    LogRatio,
+    Posterior,
+    _concept,
+    _covariate,
+    checked,
+    information,
+    mixture,
+    stratified_mean,
+)
 from scipy.optimize import brentq
 from scipy.special import log_softmax
 from scipy.stats import norm
 
 from shiftproof.information import Counts, CrossFitted, estimator_for
-from shiftproof.information.classifiers import _concept, _covariate, mixture
-from shiftproof.information.contingency import information
-from shiftproof.information.sample import LogRatio, checked, stratified_mean
-from shiftproof.information.stacking import Posterior
 
 Z = norm.ppf(0.975)
 

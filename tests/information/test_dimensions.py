@@ -7,8 +7,8 @@ import pytest
 import torch
 from scipy import stats
 
+from shiftproof import pdm
 from shiftproof.information import match_dimensions
-from shiftproof.matching.pdm import pdm
 
 
 def three_domains(seed, sizes=(40, 55, 70), k=4):

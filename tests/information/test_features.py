@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import checked, covariate_p, functions, normal_scores, second_order
 from scipy.stats import ortho_group
-
-from shiftproof.information.features import normal_scores, second_order
-from shiftproof.information.no_shift import covariate_p, functions
-from shiftproof.information.sample import checked
 
 
 def test_normal_scores_do_not_depend_on_the_scale_of_a_column():

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import (
+    checked,
+    conditional_independence,
+    covariate_p,
+    exact_p_values,
+    functions,
+    independence,
+)
 from scipy import stats
 
 from shiftproof.information import Counts, CrossFitted, Neighbours
-from shiftproof.information.contingency import conditional_independence, independence
-from shiftproof.information.no_shift import covariate_p, exact_p_values, functions
-from shiftproof.information.sample import checked
 
 
 def most(sets: int) -> int:

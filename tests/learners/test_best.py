@@ -6,27 +6,27 @@ import itertools
 
 import numpy as np
 import pytest
-from sklearn.metrics import accuracy_score, log_loss
-
-from shiftproof.learners.best import (
+from _internals import (
+    FEWEST_BINS,
     NO_CONCEPT_SHIFT,
+    ROWS_A_BIN,
+    ROWS_A_LEAF,
     TOO_FEW_DOMAINS,
-    combined,
+    BoostingCandidate,
+    Judged,
+    LinearCandidate,
+    NetworkCandidate,
+    Samples,
+    Size,
+    best_combined as combined,
+    held_out_scores,
+    judge,
     not_called_for,
     planned,
     portfolio,
+    size_of,
 )
-from shiftproof.learners.boosting import (
-    FEWEST_BINS,
-    ROWS_A_BIN,
-    ROWS_A_LEAF,
-    BoostingCandidate,
-)
-from shiftproof.learners.candidate import Size, size_of
-from shiftproof.learners.judging import Judged, held_out_scores, judge
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate
-from shiftproof.learners.samples import Samples
+from sklearn.metrics import accuracy_score, log_loss
 
 
 def three_sites(n: int = 240, seed: int = 0) -> Samples:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import fit_temperature, tempered
 from scipy.special import softmax
-
-from shiftproof.learners.calibration import fit_temperature, tempered
 
 
 @pytest.mark.parametrize("true", [0.5, 1.0, 3.0])

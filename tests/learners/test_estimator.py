@@ -5,6 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import (
+    Column,
+    EstimatorModel,
+    InvalidValue,
+    estimator_title as title,
+    identified,
+    learners_estimator,
+    seeded,
+)
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import make_column_transformer
@@ -19,10 +28,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC, LinearSVC
 
 import shiftproof
-from shiftproof.core.errors import InvalidValue
-from shiftproof.data.tables.column_features import Column
-from shiftproof.learners.estimator import EstimatorModel, identified, seeded, title
-from shiftproof.sklearn import ShiftproofClassifier
+from shiftproof import ShiftproofClassifier
 
 
 @pytest.fixture(autouse=True)
@@ -108,9 +114,9 @@ class Witness(ClassifierMixin, BaseEstimator):
 
 @pytest.fixture
 def witness(monkeypatch):
-    monkeypatch.setattr("shiftproof.learners.estimator.untrusted_types", lambda value: [])
+    monkeypatch.setattr(learners_estimator, "untrusted_types", lambda value: [])
     own = f"{Witness.__module__}.Witness"
-    from shiftproof.learners import ensemble
+    from _internals import learners_ensemble as ensemble
 
     monkeypatch.setattr(ensemble, "TRUSTED", (*ensemble.TRUSTED, own))
     return Witness()

@@ -7,20 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import skops.io
+from _internals import (
+    BoostingCandidate,
+    CheckpointError,
+    Ensemble,
+    Exact,
+    ForestCandidate,
+    InvalidValue,
+    LinearCandidate,
+    Member,
+    NetworkCandidate,
+    Samples,
+    judge,
+    stream_seed,
+)
 from sklearn.base import BaseEstimator
 
-from shiftproof.core.errors import CheckpointError, InvalidValue
-from shiftproof.core.seeding import stream_seed
-from shiftproof.core.types import Task
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.ensemble import Ensemble, Member
-from shiftproof.learners.exact import Exact
-from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.judging import judge
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate
-from shiftproof.learners.samples import Samples
+from shiftproof import ALGORITHMS, Task
 
 SMALL = [
     LinearCandidate(variants=(0.01, 1.0)),

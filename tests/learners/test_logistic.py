@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import InvalidValue, logistic_path, probabilities
 from sklearn.linear_model import LogisticRegression
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.learners.logistic import logistic_path, probabilities
 
 PENALTIES = [1e-3, 1.0, 1e-1, 1e-2]  # in no order
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import MatchedProblems, logits_of, trained_networks
 
-from shiftproof.learners.matched import MatchedProblems
-from shiftproof.learners.networks_together import logits_of, trained_networks
-from shiftproof.matching.loss import InterDomainMatching
+from shiftproof import InterDomainMatching
 
 SEEDS, DOMAINS, ROWS, WIDTH = 2, 3, 8, 5
 

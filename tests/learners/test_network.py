@@ -5,18 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-
-from shiftproof.learners.criterion import LogLoss
-from shiftproof.learners.network import NetworkCandidate
-from shiftproof.learners.networks_together import (
-    DECAY,
+from _internals import (
+    LogLoss,
+    NetworkCandidate,
+    Samples,
     _activations,
     _AdamW,
     _gradients,
     logits_of,
+    networks_together_DECAY as DECAY,
     trained_networks,
 )
-from shiftproof.learners.samples import Samples
 
 SIZES = (3, 8, 8, 2)
 

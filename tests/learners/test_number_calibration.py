@@ -2,14 +2,8 @@
 
 import numpy as np
 import pytest
+from _internals import fitted_number_intercept, fitted_number_slope, number_intercept, number_slope
 from sklearn.linear_model import LinearRegression
-
-from shiftproof.learners.number_calibration import (
-    fitted_number_intercept,
-    fitted_number_slope,
-    number_intercept,
-    number_slope,
-)
 
 
 def drawn(seed, n=80):

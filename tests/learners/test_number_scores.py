@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import InvalidValue, badness, checked_number_metric, number_scores
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.learners.number_scores import checked_number_metric, number_scores
-from shiftproof.learners.scores import badness
 
 
 def test_scores_are_those_of_scikit_learn():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import least_absolute, least_squares, number_weights
 from scipy.optimize import minimize
-
-from shiftproof.learners.number_stacking import least_absolute, least_squares, number_weights
 
 
 def errors(members: int = 4, n: int = 300) -> np.ndarray:

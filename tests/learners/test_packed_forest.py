@@ -7,6 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _internals import (
+    CheckpointError,
+    Ensemble,
+    Member,
+    dumped,
+    learners_packed_boosting as packed_boosting,
+    pack,
+    unpack,
+)
 from sklearn.ensemble import (
     ExtraTreesClassifier,
     HistGradientBoostingClassifier,
@@ -15,11 +24,6 @@ from sklearn.ensemble import (
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-
-from shiftproof.core.errors import CheckpointError
-from shiftproof.learners import packed_boosting
-from shiftproof.learners.ensemble import Ensemble, Member, dumped
-from shiftproof.learners.packed_forest import pack, unpack
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 5))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import InvalidValue, ridge_path, ridge_paths
 from sklearn.linear_model import Ridge
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.learners.ridge import ridge_path, ridge_paths
 
 PENALTIES = [1e-4, 0.03, 2.0]
 

@@ -3,28 +3,33 @@
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    ERM,
+    SQUARED,
+    BoostingCandidate,
+    ForestCandidate,
+    InvalidValue,
+    LinearCandidate,
+    NetworkCandidate,
+    Samples,
+    best_combined as combined,
+    build,
+    fitted_encoder,
+    harness_BATCH as BATCH,
+    held_out_scores,
+    judge,
+    number_weights,
+    problem,
+    stacking_weights,
+    weighted_median,
+    weights_for,
+)
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.types import SQUARED, Batch
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.algorithms.base import Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.best import combined
-from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.encoding import fitted_encoder, weighted_median
-from shiftproof.learners.estimator import weights_for
-from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.judging import held_out_scores, judge
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate
-from shiftproof.learners.number_stacking import number_weights
-from shiftproof.learners.samples import Samples
-from shiftproof.learners.stacking import stacking_weights
-from shiftproof.testing.harness import BATCH, build, problem
+from shiftproof import ALGORITHMS, Batch, Losses
 
 rng = np.random.default_rng(0)
 N = 120

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from shiftproof.learners.samples import Samples, held_out_folds
+from _internals import Samples, held_out_folds
 
 
 def made(sizes: list[int]) -> Samples:

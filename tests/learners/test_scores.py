@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import (
+    SCORES,
+    InvalidValue,
+    _maximum,
+    checked_metric,
+    fitted_intercept,
+    fitted_slope,
+    row_losses,
+    scores,
+    worst_scores,
+)
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.learners.calibration_scores import _maximum, fitted_intercept, fitted_slope
-from shiftproof.learners.scores import SCORES, checked_metric, row_losses, scores, worst_scores
 
 
 def sample(classes: int, n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

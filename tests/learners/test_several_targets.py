@@ -8,19 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    BoostingCandidate,
+    Ensemble,
+    ForestCandidate,
+    LinearCandidate,
+    NetworkCandidate,
+    NumberEnsembleLayer,
+    Samples,
+    criterion_of,
+    judge,
+    number_weights,
+    portfolio,
+    single,
+)
 from sklearn.linear_model import Ridge
-
-from shiftproof.inference.export_exact import NumberEnsembleLayer
-from shiftproof.learners.best import portfolio
-from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.criterion import criterion_of
-from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.judging import judge, single
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate
-from shiftproof.learners.number_stacking import number_weights
-from shiftproof.learners.samples import Samples
 
 QUICK = {
     "linear": LinearCandidate(variants=(0.01, 1.0)),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import _risk, mixture_proportions, stacking_weights
 from scipy.optimize import minimize
-
-from shiftproof.learners.stacking import _risk, mixture_proportions, stacking_weights
 
 
 def chances(members: int, n: int, seed: int = 0) -> np.ndarray:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import (
+    DataError,
+    LinearCandidate,
+    Samples,
+    Weights,
+    best_combined as combined,
+    best_rule,
+    judge,
+    mean_badness,
+    metric_weights,
+    stacking_weights,
+)
 from sklearn.metrics import f1_score, roc_auc_score
-
-from shiftproof.core.errors import DataError
-from shiftproof.learners.best import combined
-from shiftproof.learners.judging import judge
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.samples import Samples
-from shiftproof.learners.stacking import Weights, stacking_weights
-from shiftproof.learners.weighting import best_rule, mean_badness, metric_weights
 
 
 def sites(domains: int = 6, rows: int = 60, seed: int = 0) -> Samples:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from shiftproof.data.within_domain import standardized_by_site
-from shiftproof.learners.best import combined, planned, portfolio
-from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.judging import judge
-from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.samples import Samples
-from shiftproof.learners.views import members_that_count
-from shiftproof.learners.within_candidate import WithinDomains
+from _internals import (
+    Ensemble,
+    LinearCandidate,
+    Samples,
+    WithinDomains,
+    best_combined as combined,
+    judge,
+    members_that_count,
+    planned,
+    portfolio,
+    standardized_by_site,
+)
 
 COLUMNS = 4
 NUMBERS = np.zeros(COLUMNS, dtype=bool)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import pdm_by_class
 from torch import Tensor
 
-from shiftproof.matching.by_class import pdm_by_class
-from shiftproof.matching.pdm import pdm
+from shiftproof import pdm
 
 
 def make(seed: int, domains: int, size: int, classes: int) -> tuple[Tensor, Tensor]:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from shiftproof.matching.cross import CrossMatch
-from shiftproof.matching.gradients import LinearGradients, linear_head_gradients
-from shiftproof.matching.moving import MovingMatch
+from _internals import CrossMatch, LinearGradients, MovingMatch, linear_head_gradients
 
 
 def drawn(seed: int, gap: float = 0.0, size: int = 16) -> torch.Tensor:

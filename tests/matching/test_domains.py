@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from shiftproof.matching import InterDomainMatching
+from shiftproof import InterDomainMatching
 
 
 def only_features(gamma: float) -> InterDomainMatching:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
-
-from shiftproof.matching.gradients import (
+from _internals import (
     functional_head_gradients,
     head_gradients,
     linear_head_gradients,
+    logit_residual,
 )
-from shiftproof.models.risk import logit_residual
+from torch import Tensor, nn
+from torch.func import functional_call
 
 DOMAINS, BATCH, FEATURES = 3, 4, 5
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}

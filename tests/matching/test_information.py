@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import matching_information
 from scipy import integrate
 
-from shiftproof.matching.information import matching_information
-from shiftproof.matching.pdm import pdm
+from shiftproof import pdm
 
 
 def points(seed: int, gaps: tuple[float, ...], size: int = 12) -> torch.Tensor:

@@ -6,15 +6,19 @@ from pathlib import Path
 
 import pytest
 import torch
+from _internals import (
+    LinearGradients,
+    MovingMatch,
+    gradients_of,
+    matching_gradients as gradients,
+    matching_information,
+    matching_linear_head as linear_head,
+)
 from torch import nn
 
 from benchmarks import plain as straightforward
 from benchmarks.plain import PlainMatch, plain_gradients
-from shiftproof.matching import gradients, linear_head
-from shiftproof.matching.gradients import LinearGradients, gradients_of
-from shiftproof.matching.information import matching_information
-from shiftproof.matching.moving import MovingMatch
-from shiftproof.matching.pdm import pdm
+from shiftproof import pdm
 
 
 def setting(

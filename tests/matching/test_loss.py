@@ -7,13 +7,10 @@ from dataclasses import fields
 
 import pytest
 import torch
+from _internals import IDM, resolve
 from torch import Tensor, nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.idm import IDM
-from shiftproof.matching import InterDomainMatching
+from shiftproof import ALGORITHMS, Algorithm, Batch, InterDomainMatching, Task
 
 INPUTS, FEATURES, DOMAINS, SIZE = 5, 4, 3, 6
 SHORT = {"gradient_warmup": 0, "gradient_weight": 50.0}

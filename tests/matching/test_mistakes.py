@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import InvalidValue
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.matching import InterDomainMatching
+from shiftproof import InterDomainMatching
 
 NAN = float("nan")
 

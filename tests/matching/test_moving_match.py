@@ -9,11 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 import torch
+from _internals import InvalidValue, LinearGradients, MovingMatch, linear_head_gradients
 from torch import Tensor
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.matching.gradients import LinearGradients, linear_head_gradients
-from shiftproof.matching.moving import MovingMatch
 
 CLOSE = {"rtol": 1e-10, "atol": 1e-12}
 ORDERS = pytest.mark.parametrize("order", [1, 2])

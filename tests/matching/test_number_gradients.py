@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 import torch
-from torch import nn
-
-from shiftproof.matching.gradients import (
+from _internals import (
     LinearGradients,
+    MovingMatch,
     functional_head_gradients,
     gradients_of,
     head_gradients,
+    loss_named,
 )
-from shiftproof.matching.moving import MovingMatch
-from shiftproof.matching.pdm import pdm
-from shiftproof.models.risk import loss_named
+from torch import nn
+
+from shiftproof import pdm
 
 LOSSES = ["squared", "absolute", "huber:0.7", "quantile:0.8"]
 CLOSE = {"rtol": 0, "atol": 1e-10}

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
+from _internals import InvalidValue, MovingMatch
 from scipy import integrate, special, stats
 from torch import Tensor
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.matching.moving import MovingMatch
-from shiftproof.matching.pdm import pdm
+from shiftproof import pdm
 
 ORDERS = pytest.mark.parametrize("order", [1, 2])
 TIGHT = 1e-12

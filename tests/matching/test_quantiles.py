@@ -7,8 +7,7 @@ import math
 import numpy as np
 import pytest
 import torch
-
-from shiftproof.matching.quantiles import from_levels, merged_levels, overlap, to_levels
+from _internals import from_levels, merged_levels, overlap, to_levels
 
 LIKE = torch.zeros((), dtype=torch.float64)
 

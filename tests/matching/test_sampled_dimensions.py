@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import (
+    LinearGradients,
+    SampledDimensions,
+    build,
+    linear_head_gradients,
+    problem,
+    take_steps,
+)
 
-from shiftproof.matching.gradients import LinearGradients, linear_head_gradients
-from shiftproof.matching.pdm import pdm
-from shiftproof.matching.sampled_dimensions import SampledDimensions
-from shiftproof.testing.harness import build, problem, take_steps
+from shiftproof import pdm
 
 
 @pytest.mark.parametrize("bias", [True, False])

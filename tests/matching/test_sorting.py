@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-
-from shiftproof.matching.parallel import side_by_side
-from shiftproof.matching.sorting import sort_rows, sorted_rows, sorted_values
+from _internals import parallel_side_by_side as side_by_side, sort_rows, sorted_rows, sorted_values
 
 
 def rows(seed: int, *shape: int) -> torch.Tensor:

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from shiftproof.matching import InterDomainMatching
+from shiftproof import InterDomainMatching
 
 SETTINGS = {"gradient_weight": 20.0, "gradient_warmup": 0, "representation_ema": 0.9}
 SIZES = ([5, 3, 4], [6, 2, 7], [5, 5, 5])

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
-
-from shiftproof.matching.gradients import linear_head_gradients
-from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations, risks
+from _internals import (
+    MatchingTerm,
+    MatchInputs,
+    gradients,
+    linear_head_gradients,
+    representations,
+    risks,
+)
 
 
 def inputs(seed: int = 0, asked: list[str] | None = None) -> MatchInputs:

@@ -3,9 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import InvalidValue
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.matching import InterDomainMatching
+from shiftproof import InterDomainMatching
 
 AUTO = {"gradient_warmup": 0, "gradient_ema": 0.0, "representation_weight": 0}
 

@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-from shiftproof.matching import InterDomainMatching
+from shiftproof import InterDomainMatching
 
 STEPS = 3
 # How many samples of each step the first process has; the second has the others.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import NUMBER_LOSSES, InvalidValue, UnknownName, loss_named
 
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.core.types import Task
-from shiftproof.models.risk import NUMBER_LOSSES, loss_named
+from shiftproof import Task
 
 NAMED = ["squared", "absolute", "huber", "huber:0.3", "quantile", "quantile:0.9"]
 

@@ -1,10 +1,9 @@
 import pytest
 import torch
+from _internals import InvalidValue, resolve, specs
 from torch import nn
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import resolve, specs
-from shiftproof.core.types import Task
+from shiftproof import Task
 from shiftproof.models import MODELS
 
 IMAGES = Task((2, 28, 28), num_classes=2, num_domains=2, regime="small-image")

@@ -8,18 +8,21 @@ import pytest
 import timm
 import torch
 import torchvision
+from _internals import (
+    CheckpointError,
+    InvalidValue,
+    UnknownName,
+    build_algorithm,
+    configure,
+    resolve,
+    train,
+)
 from safetensors.torch import load_file
 from torch import nn
 from torchvision.transforms.v2.functional import normalize
 
-from shiftproof.core.errors import CheckpointError, InvalidValue, UnknownName
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.data import Domain, DomainDataset
+from shiftproof import Batch, Domain, DomainDataset, Task
 from shiftproof.models import MODELS
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
-from shiftproof.training.trainer import build_algorithm
 
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"
 needs_efficientnet = pytest.mark.skipif(not EFFICIENTNET.exists(), reason="no shared data here")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import logit_residual, per_sample_risk, predicted_class
 from scipy import special
 from torch import Tensor
-
-from shiftproof.models.risk import logit_residual, per_sample_risk, predicted_class
 
 SHAPES = pytest.mark.parametrize("shape", [(5,), (3, 7), (2, 3, 4)])
 

@@ -9,15 +9,19 @@ import pytest
 import timm
 import torch
 import torchvision
+from _internals import (
+    CheckpointError,
+    InvalidValue,
+    content_hash,
+    load_weights,
+    read_weights,
+    resolve,
+)
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from shiftproof.core.errors import CheckpointError, InvalidValue
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Task
+from shiftproof import Task
 from shiftproof.models import MODELS
-from shiftproof.models.weights import load_weights, read_weights
-from shiftproof.models.weights_name import content_hash
 
 IMAGES = Task((3, 64, 64), 4, 2, "large-image")
 EFFICIENTNET = Path(__file__).parents[3] / "shared/data/weights/tf_efficientnet_lite0.safetensors"

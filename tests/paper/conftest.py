@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-
-from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
+from _internals import Evaluation, Origin, RunOutcome
 
 
 def run_of(

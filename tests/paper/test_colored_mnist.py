@@ -5,11 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from shiftproof.core.errors import DataError, UnknownName
-from shiftproof.paper.colored_mnist import Figure1, Table1
-from shiftproof.paper.studies import Choice
-from shiftproof.sweeps.results import Evaluation, Origin
+from _internals import Choice, DataError, Evaluation, Figure1, Origin, Table1, UnknownName
 
 DOMAINS = ("90%", "80%", "10%")
 

@@ -6,10 +6,16 @@ import math
 
 import numpy as np
 import pytest
+from _internals import (
+    Cell,
+    Measured,
+    Published,
+    _deviation,
+    comparison_Comparison as Comparison,
+    comparison_Row as Row,
+    measured,
+)
 from scipy import stats
-
-from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row, measured
-from shiftproof.paper.published import _deviation
 
 
 def test_the_difference_is_over_both_standard_errors():

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from _internals import STUDIES, Choice, InvalidValue, UnknownName, paper_table
 
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.paper.catalogue import STUDIES
-from shiftproof.paper.published import paper_table
-from shiftproof.paper.studies import Choice
+from shiftproof import ALGORITHMS
 
 COLOURS = ("90%", "80%", "10%")
 PROTOCOL = [name for name in STUDIES if name not in ("table1", "figure1")]

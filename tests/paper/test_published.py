@@ -8,14 +8,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from _internals import (
+    SELECTORS,
+    InvalidValue,
+    Published,
+    UnknownName,
+    paper_table,
+    paper_tables,
+    rank_algorithms,
+)
 
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.data import DATASETS
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.paper.comparison import Published
-from shiftproof.paper.published import paper_table, paper_tables
-from shiftproof.sweeps.ranking import rank_algorithms
-from shiftproof.sweeps.selection import SELECTORS
+from shiftproof import ALGORITHMS, DATASETS
 
 SHARED = Path(__file__).parents[3] / "shared/paper/tables.json"
 needs_shared = pytest.mark.skipif(not SHARED.exists(), reason="the paper's tables are not here")

@@ -5,12 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.paper.catalogue import STUDIES
-from shiftproof.paper.recorded_runs import runs_of_study
-from shiftproof.paper.studies import Choice
-from shiftproof.sweeps.results import Origin
+from _internals import STUDIES, Choice, DataError, Origin, runs_of_study
 
 COLOURS = ("90%", "80%", "10%")
 

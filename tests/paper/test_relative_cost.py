@@ -2,9 +2,7 @@ import time
 
 import pytest
 import torch
-
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.paper.running_time import relative_cost
+from _internals import ERM, relative_cost
 
 
 def test_a_step_three_times_as_long_costs_three_times(monkeypatch):

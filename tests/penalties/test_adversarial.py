@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import class_balancing_weights, input_gradient_penalty
 from torch import Tensor
-
-from shiftproof.penalties.adversarial import class_balancing_weights, input_gradient_penalty
 
 
 def linear_case() -> tuple[Tensor, Tensor, Tensor]:

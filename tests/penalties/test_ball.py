@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import torch
-
-from shiftproof.penalties.ball import onto_ball
+from _internals import onto_ball
 
 
 def test_outside_it_is_the_nearest_point_and_inside_the_point_itself() -> None:

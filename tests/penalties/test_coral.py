@@ -7,9 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.penalties.coral import coral
+from _internals import InvalidValue, coral
 
 
 def by_pairs(groups):

@@ -6,9 +6,8 @@ import math
 
 import pytest
 import torch
+from _internals import domain_bottleneck
 from torch import Tensor
-
-from shiftproof.penalties.domain_bottleneck import domain_bottleneck
 
 TEMPERATURE = 0.3
 

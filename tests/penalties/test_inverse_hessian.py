@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-
-from shiftproof.penalties.inverse_hessian import neumann_inverse
+from _internals import neumann_inverse
 
 
 def matrices(seed: int, lowest: float, highest: float) -> np.ndarray:

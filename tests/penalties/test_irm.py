@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import InvalidValue, irm_penalty
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.penalties.irm import irm_penalty
 
 
 def scaled_risk(scale, logits, labels):

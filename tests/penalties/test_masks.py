@@ -8,8 +8,7 @@ import statistics
 
 import pytest
 import torch
-
-from shiftproof.penalties.masks import and_mask, masked_mean, sand_mask, sign_agreement
+from _internals import and_mask, masked_mean, sand_mask, sign_agreement
 
 SIZES = (0.3, 2.0, 0.1, 5.0)
 

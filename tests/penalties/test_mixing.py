@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import beta_weights, mix, ring_pairs
 from scipy import stats
-
-from shiftproof.penalties.mixing import beta_weights, mix, ring_pairs
 
 
 def test_mix_weighs_every_leading_entry_by_itself() -> None:

@@ -8,8 +8,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-
-from shiftproof.penalties.mmd import gaussian_kernels, mmd
+from _internals import gaussian_kernels, mmd
 
 WIDTHS = [10.0**exponent for exponent in range(-3, 4)]
 

@@ -6,9 +6,8 @@ import io
 
 import pytest
 import torch
+from _internals import MovingAverage
 from torch import Tensor, nn
-
-from shiftproof.penalties.moving_average import MovingAverage
 
 GAMMAS = pytest.mark.parametrize("gamma", [0.1, 0.5, 0.95])
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import kernel_quantile
 from scipy.optimize import brentq
 from scipy.stats import norm
-
-from shiftproof.penalties.quantile import kernel_quantile
 
 POINTS = [[0.3, 1.1], [0.2, 0.9, 0.4], [2.0, -1.0, 0.5, 0.6], [1.0, 1.0, 1.0, 4.0, 9.0]]
 LEVELS = [0.01, 0.5, 0.75, 0.99]

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.penalties.risk_distribution import worst_against_all
+from _internals import InvalidValue, worst_against_all
 
 
 def mean_kernel(a: np.ndarray, b: np.ndarray) -> float:

@@ -7,8 +7,7 @@ from collections import Counter
 
 import pytest
 import torch
-
-from shiftproof.penalties.self_contrast import dissimilarity, same_class_partners
+from _internals import dissimilarity, same_class_partners
 
 
 @pytest.mark.parametrize("labels", [(0, 1, 0, 1, 0), (2, 2, 2, 2), (5, 3, 3, 7, 7)])

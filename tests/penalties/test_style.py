@@ -5,17 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import EPSILON, content_of, mix_style, style_of, swap_content, uniform_risk
 from scipy import special
 from torch import Tensor
-
-from shiftproof.penalties.style import (
-    EPSILON,
-    content_of,
-    mix_style,
-    style_of,
-    swap_content,
-    uniform_risk,
-)
 
 SHAPES = pytest.mark.parametrize("shape", [(6, 9), (6, 3, 4, 5)])
 PARTNER = torch.tensor([3, 0, 1, 5, 4, 2])

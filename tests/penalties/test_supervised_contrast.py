@@ -6,8 +6,7 @@ import math
 
 import pytest
 import torch
-
-from shiftproof.penalties.supervised_contrast import supervised_contrast
+from _internals import supervised_contrast
 
 
 def test_equals_an_enumeration() -> None:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import nn
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.penalties.variance import (
+from _internals import (
+    InvalidValue,
     gradient_spread,
     variance_across_domains,
     variance_within_domains,
 )
+from torch import nn
 
 
 @pytest.mark.parametrize("shape", [(2,), (4,), (3, 5), (2, 3, 4)])

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-
-from shiftproof.inference.adaptation.adapt import Adapted, Shares
-from shiftproof.reporting.adaptation import adaptation_lines, shares_line
+from _internals import Adapted, Shares, adaptation_lines, shares_line
 
 SHARES = Shares(
     value=np.array([0.25, 0.75]),

@@ -3,10 +3,10 @@
 import io
 
 import pytest
+from _internals import paragraphs
 from rich.console import Console
 
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.reporting.algorithms import paragraphs
+from shiftproof import ALGORITHMS
 
 
 def printed(algorithm):

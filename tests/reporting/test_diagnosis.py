@@ -6,24 +6,33 @@ from itertools import combinations, pairwise
 import matplotlib.image
 import numpy as np
 import pytest
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.information import Estimate, Shift
-from shiftproof.reporting import diagnosis_picture as drawing
-from shiftproof.reporting.diagnosis import (
+from _internals import (
     MOST_LINES,
-    About,
+    ColumnTrial,
+    DataError,
+    Diagnosis,
+    Drop,
+    InvalidValue,
+    Loss,
+    ModelShift,
+    MovedClass,
+    MovedFeature,
+    Pair,
+    Points,
+    Prediction,
+    advise,
+    check_picture,
+    diagnosis_About as About,
+    diagnosis_blocks,
     diagnosis_html,
     diagnosis_json,
+    diagnosis_picture,
     diagnosis_text,
+    drops_table,
+    reporting_diagnosis_picture as drawing,
 )
-from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_picture
-from shiftproof.reporting.diagnosis_tables import drops_table
-from shiftproof.reporting.page.shifts import diagnosis_blocks
-from shiftproof.shift.advise import advise
-from shiftproof.shift.diagnosis import Diagnosis, ModelShift, Prediction
-from shiftproof.shift.drops import ColumnTrial, Drop, Loss, Points
-from shiftproof.shift.localize import MovedClass, MovedFeature, Pair
+
+from shiftproof.information import Estimate, Shift
 
 LONG = "a hospital whose name goes on and on and on"
 

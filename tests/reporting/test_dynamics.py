@@ -6,10 +6,7 @@ import re
 import matplotlib.image
 import numpy as np
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.reporting import dynamics as drawing
-from shiftproof.reporting.dynamics import normalised, write_dynamics
+from _internals import DataError, normalised, reporting_dynamics as drawing, write_dynamics
 
 STEPS, SWITCH = list(range(0, 600, 20)), 154
 NAMES = ["IRM", "V-REx", "IGA", "Fishr", "IDM"]

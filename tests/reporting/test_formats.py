@@ -6,12 +6,16 @@ import re
 from pathlib import Path
 
 import pytest
-
-from shiftproof.api.report import FORMATS, Report
-from shiftproof.reporting.table import Row
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import (
+    SELECTORS,
+    Evaluation,
+    Origin,
+    Report,
+    RunOutcome,
+    aggregate,
+    report_FORMATS as FORMATS,
+    table_Row as Row,
+)
 
 NAMES = ("50% & $x_1$", r"c:\#{~^}|*")
 

@@ -4,15 +4,21 @@ import shutil
 import subprocess
 
 import pytest
-
-from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
-from shiftproof.reporting.formats import tables_as_latex
-from shiftproof.reporting.paper_tables import comparison_table
-from shiftproof.reporting.renderers.latex import as_aligned_latex
-from shiftproof.reporting.sweep_tables import sweep_tables
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import Evaluation, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import (
+    SELECTORS,
+    Cell,
+    Evaluation,
+    Measured,
+    Published,
+    RunOutcome,
+    aggregate,
+    as_aligned_latex,
+    comparison_Comparison as Comparison,
+    comparison_Row as Row,
+    comparison_table,
+    sweep_tables,
+    tables_as_latex,
+)
 
 AWKWARD = r"50% & $x_1$ c:\#{~^}|* <é> – ± λ₁² 15° √ × −"
 TEX = shutil.which("pdflatex")

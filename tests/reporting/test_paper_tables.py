@@ -4,12 +4,20 @@ import math
 import re
 
 import pytest
+from _internals import (
+    Cell,
+    Measured,
+    Published,
+    as_rich,
+    comparison_Comparison as Comparison,
+    comparison_Row as Row,
+    comparison_table,
+    far_note,
+    reporting_latex as latex,
+    reporting_markdown as markdown,
+    reporting_text as fixed_width,
+)
 from rich.console import Console
-
-from shiftproof.paper.comparison import Cell, Comparison, Measured, Published, Row
-from shiftproof.reporting.paper_tables import comparison_table, far_note
-from shiftproof.reporting.renderers import latex, markdown, text as fixed_width
-from shiftproof.reporting.renderers.terminal import as_rich
 
 
 def as_text(comparison):

@@ -5,14 +5,17 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from _internals import (
+    SELECTORS,
+    Evaluation,
+    RunOutcome,
+    aggregate,
+    algorithm_title,
+    rank_figure,
+    rank_picture,
+)
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
-
-from shiftproof.reporting.rank_picture import rank_figure, rank_picture
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.domainbed.names import algorithm_title
-from shiftproof.sweeps.results import Evaluation, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
 
 NAMES = ("erm", "coral", "idm", "causirl-coral", "sd", "vrex", "iga-fishr", "mixup")
 

@@ -5,14 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from shiftproof.reporting.missing_runs import describe_missing
-from shiftproof.reporting.sweep_tables import sweep_tables
-from shiftproof.reporting.table import marks
-from shiftproof.reporting.words import number_ranges
-from shiftproof.sweeps.aggregate import MissingRun, aggregate
-from shiftproof.sweeps.results import Evaluation, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import (
+    SELECTORS,
+    Evaluation,
+    MissingRun,
+    RunOutcome,
+    aggregate,
+    describe_missing,
+    marks,
+    number_ranges,
+    sweep_tables,
+)
 
 PAPER = Path(__file__).parents[3] / "shared/paper/idm-paper.tex"
 COMMANDS = {r"\textbf": "best", r"\underline": "second", r"\textcolor{gray}": "worse", "": ""}

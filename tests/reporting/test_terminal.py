@@ -4,11 +4,15 @@ import math
 from dataclasses import replace
 
 import pytest
-
-from shiftproof.reporting.terminal import accuracy_table, leave_one_out_table
-from shiftproof.training.averaging import AVERAGES
-from shiftproof.training.config import NO_NETWORK, RunConfig
-from shiftproof.training.held_out import HeldOutNumbers, HeldOutScore
+from _internals import (
+    AVERAGES,
+    NO_NETWORK,
+    HeldOutNumbers,
+    HeldOutScore,
+    RunConfig,
+    accuracy_table,
+    leave_one_out_table,
+)
 
 CONFIG = RunConfig(
     "d", "f", "erm", "mlp", {}, ("b",), 10, 5, ("test-in",), 0.2, 0, 0, "cpu", "fp32"
@@ -55,7 +59,7 @@ def test_a_column_without_numbers_is_left_out():
 
 
 def test_what_was_not_tried_says_in_how_many_runs():
-    from shiftproof.reporting.terminal import _left_out
+    from _internals import _left_out
 
     records = [
         {"step": 1, "left_out": {"boosting": "for lack of time", "networks": "for lack of time"}},

@@ -5,15 +5,25 @@ import re
 from dataclasses import replace
 
 import pytest
+from _internals import (
+    PARTS,
+    ColumnTrial,
+    Diagnosis,
+    Drop,
+    Loss,
+    ModelShift,
+    MovedClass,
+    Pair,
+    Points,
+    Prediction,
+    advise,
+    advise_About as About,
+    resolve,
+    summary,
+)
 
-from shiftproof.core.space import resolve
+from shiftproof import ALGORITHMS
 from shiftproof.information import Estimate, Shift
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.shift.advise import About, advise
-from shiftproof.shift.diagnosis import Diagnosis, ModelShift, Prediction
-from shiftproof.shift.drops import PARTS, ColumnTrial, Drop, Loss, Points
-from shiftproof.shift.interpretation import summary
-from shiftproof.shift.localize import MovedClass, Pair
 
 SYMBOLS = {
     "covariate": "I(X;D)",

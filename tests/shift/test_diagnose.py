@@ -4,19 +4,22 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from _internals import (
+    DataError,
+    InvalidValue,
+    ModelView,
+    checked,
+    diagnose,
+    findings,
+    moved_features,
+    posteriors,
+)
 from known_families import colored_digits
 from scipy import integrate
 from scipy.special import entr
 from scipy.stats import norm
 
-from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information import Matching, mutual_information
-from shiftproof.information.sample import checked
-from shiftproof.shift.diagnose import diagnose
-from shiftproof.shift.diagnosis import ModelView
-from shiftproof.shift.interpretation import findings
-from shiftproof.shift.localize import moved_features
-from shiftproof.shift.posteriors import posteriors
 
 NAMES = ("a", "b", "c")
 CLASSES = ("no", "yes")

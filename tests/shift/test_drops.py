@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import PARTS, checked, column_trials, drops_of, posteriors, ranking, right_answers
 from sklearn.metrics import roc_auc_score
-
-from shiftproof.information.sample import checked
-from shiftproof.shift.drops import PARTS, column_trials, drops_of, ranking, right_answers
-from shiftproof.shift.posteriors import posteriors
 
 DOMAINS, CLASSES = ("a", "b", "c"), ("no", "yes")
 

@@ -6,16 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-
-from shiftproof.information.sample import checked
-from shiftproof.shift.network import (
-    DECAY,
-    HIDDEN,
-    RATE,
-    _Shapes,
-    _Stack,
-    fit_networks,
-)
+from _internals import HIDDEN, RATE, _Shapes, _Stack, checked, fit_networks, network_DECAY as DECAY
 
 SHAPES = _Shapes(columns=3, domains=3, classes=4)
 

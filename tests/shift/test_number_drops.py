@@ -4,21 +4,23 @@ import json
 
 import numpy as np
 import pytest
-from sklearn.metrics import mean_absolute_error, r2_score
-
-from shiftproof.core.errors import DataError
-from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
-from shiftproof.reporting.diagnosis_picture import diagnosis_picture
-from shiftproof.reporting.diagnosis_tables import drops_table
-from shiftproof.reporting.page.shifts import diagnosis_blocks
-from shiftproof.shift.advise import advise
-from shiftproof.shift.diagnose import diagnose
-from shiftproof.shift.number_drops import (
+from _internals import (
     NUMBER_PARTS,
+    DataError,
     _mean,
     _percent_explained,
+    advise,
+    diagnose,
+    diagnosis_About as About,
+    diagnosis_blocks,
+    diagnosis_html,
+    diagnosis_json,
+    diagnosis_picture,
+    diagnosis_text,
+    drops_table,
     number_loss,
 )
+from sklearn.metrics import mean_absolute_error, r2_score
 
 SITES = ("north", "south", "west")
 

@@ -2,15 +2,9 @@
 
 import numpy as np
 import pytest
+from _internals import NumberCombined, checked_numbers, mixing, number_posteriors, stacked
 from scipy import integrate
 from scipy.stats import norm
-
-from shiftproof.shift.number_posteriors import (
-    NumberCombined,
-    checked_numbers,
-    number_posteriors,
-)
-from shiftproof.shift.regressors import mixing, stacked
 
 
 def measured(x, y, d, permutations=0):

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import (
+    BINS,
+    Combined,
+    Posteriors,
+    Task,
+    Views,
+    by_group,
+    checked,
+    combine,
+    gaussian,
+    marginals,
+    pooled,
+    posteriors,
+    weigh,
+)
 from scipy.special import log_softmax, ndtr, softmax
 from scipy.stats import multivariate_normal
-
-from shiftproof.information.sample import checked
-from shiftproof.shift.densities import BINS, Task, gaussian, marginals
-from shiftproof.shift.panel import Views, by_group, pooled
-from shiftproof.shift.posteriors import Combined, Posteriors, combine, posteriors, weigh
 
 
 def task_of(target, group=None):

@@ -3,21 +3,31 @@
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    CheckpointError,
+    DataError,
+    InvalidValue,
+    RunFolder,
+    Trainer,
+    UnknownName,
+    build_algorithm,
+    choose_domains,
+    collect,
+    configure,
+    every_sample,
+    from_arrays,
+    load_state,
+    read_run,
+    some_of,
+    split_domain,
+    stratified,
+    table_dataset,
+    train,
+    unseen_samples,
+    view_of_run,
+)
 
-from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, UnknownName
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.arrays import from_arrays
-from shiftproof.data.splits import split_domain
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.shift.localize import stratified
-from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
-from shiftproof.shift.trained_run import unseen_samples, view_of_run
-from shiftproof.training.checkpoint import load_state
-from shiftproof.training.configure import configure
-from shiftproof.training.load_run import read_run
-from shiftproof.training.loop import train
-from shiftproof.training.run_folder import RunFolder
-from shiftproof.training.trainer import Trainer, build_algorithm
+from shiftproof import Domain, DomainDataset
 
 
 def table(rows=30):

@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from shiftproof.sklearn import ShiftproofClassifier
+from shiftproof import ShiftproofClassifier
 
 # The checks fit a few samples, of which a batch is not full; that is told in warnings.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

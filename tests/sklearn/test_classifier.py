@@ -8,17 +8,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from _internals import Reporter, configure, from_arrays, train, trained_model
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from shiftproof.core.errors import ShiftproofError
-from shiftproof.data.arrays import from_arrays
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.sklearn import ShiftproofClassifier
-from shiftproof.sklearn.messages import Reporter
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
+from shiftproof import ALGORITHMS, ShiftproofClassifier, ShiftproofError
 
 
 def test_matching_holds_up_where_a_feature_reverses_and_erm_does_not(shifted):

@@ -6,11 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import ImageView, dataset_of, recognised
 from PIL import Image
 
-from shiftproof.data.images.files import ImageView
-from shiftproof.sklearn import ShiftproofClassifier
-from shiftproof.sklearn.inputs import dataset_of, recognised
+from shiftproof import ShiftproofClassifier
 
 
 @pytest.fixture

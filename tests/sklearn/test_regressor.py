@@ -10,9 +10,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from shiftproof.core.errors import ShiftproofError
-from shiftproof.inference.model import TrainedModel
-from shiftproof.sklearn import ShiftproofClassifier, ShiftproofRegressor
+from shiftproof import ShiftproofClassifier, ShiftproofError, ShiftproofRegressor, TrainedModel
 
 # The checks fit a few samples, of which a batch is not full; that is told in warnings.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV, LeaveOneGroupOut, cross_val_sc
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from shiftproof.sklearn import ShiftproofClassifier
+from shiftproof import ShiftproofClassifier
 
 
 @pytest.fixture

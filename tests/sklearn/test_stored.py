@@ -8,8 +8,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 
 import shiftproof
-from shiftproof.inference.model import TrainedModel
-from shiftproof.sklearn import ShiftproofClassifier
+from shiftproof import ShiftproofClassifier, TrainedModel
 
 
 @pytest.fixture

@@ -6,11 +6,16 @@ import random
 from dataclasses import replace
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.sweeps.aggregate import MissingRun, aggregate, estimate
-from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import (
+    SELECTORS,
+    DataError,
+    Evaluation,
+    MissingRun,
+    OutputShift,
+    RunOutcome,
+    aggregate,
+    aggregate_estimate as estimate,
+)
 
 STEPS = (1, 301, 601)
 SIZES = {"pacs": 4, "vlcs": 4, "colored-mnist": 3, "mine": 3}

@@ -6,27 +6,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    FILE,
+    PRESETS,
+    BatchSampler,
+    DataError,
+    DataRequest,
+    InvalidValue,
+    Needs,
+    RunConflict,
+    SweepData,
+    SweepFolder,
+    UnknownName,
+    Variant,
+    build_algorithm,
+    combine_draws,
+    methods_METHODS as METHODS,
+    plan,
+    read_checkpoint,
+    stream_seed,
+    sweeps_run as combine_run,
+    train,
+    trained_model,
+)
 
-from shiftproof.api.report import report
-from shiftproof.api.sweep import sweep
-from shiftproof.core.errors import DataError, InvalidValue, RunConflict, UnknownName
-from shiftproof.core.seeding import stream_seed
-from shiftproof.data.load import DataRequest
-from shiftproof.data.sampling import BatchSampler
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.sweeps.combine import run as combine_run
-from shiftproof.sweeps.combine.methods import METHODS
-from shiftproof.sweeps.combine.run import combine_draws
-from shiftproof.sweeps.combine.stored import FILE
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.plan import plan
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.selection.base import Needs
-from shiftproof.sweeps.store import SweepFolder
-from shiftproof.training.load_weights import read_checkpoint
-from shiftproof.training.loop import train
-from shiftproof.training.trainer import build_algorithm
+from shiftproof import TrainedModel, report, sweep
 
 PLACES = ("north", "south", "west")
 NEEDS = Needs(("train-out", "test-in"), every_step=False)

@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from _internals import InvalidValue, Soup, greedy_soup, refresh_statistics, uniform_soup
 from torch import nn
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.types import Batch
-from shiftproof.sweeps.combine.soup import Soup, greedy_soup, refresh_statistics, uniform_soup
+from shiftproof import Batch
 
 
 def linear(seed, inputs=3, classes=2):

@@ -4,17 +4,20 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import friedmanchisquare
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.sweeps.aggregate import CellResults, DatasetResults, SelectionResults
-from shiftproof.sweeps.critical_difference import (
+from _internals import (
+    SELECTORS,
+    CellResults,
+    DataError,
+    DatasetResults,
+    InvalidValue,
+    RunOutcome,
+    Selection,
+    SelectionResults,
     compare_ranks,
     compare_selected,
     critical_difference,
 )
-from shiftproof.sweeps.results import RunOutcome
-from shiftproof.sweeps.selection import SELECTORS, Selection
+from scipy.stats import friedmanchisquare
 
 # His Table 6: AUC of four variants of C4.5 on 14 datasets.  On the last but one he prints 0.975
 # twice, with the ranks 2 and 3: it was rounded.

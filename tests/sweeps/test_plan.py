@@ -5,17 +5,25 @@ from pathlib import Path
 
 import pytest
 import torch
+from _internals import (
+    PRESETS,
+    SELECTORS,
+    DataRequest,
+    InvalidValue,
+    Needs,
+    SweepData,
+    UnknownName,
+    Variant,
+    choose_hparams,
+    job_seed,
+    plan,
+    plan_combined as combined,
+    preset_named,
+    seed_hash,
+    translate,
+)
 
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.core.seeding import seed_hash
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.load import DataRequest
-from shiftproof.sweeps.domainbed.names import translate
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.plan import choose_hparams, combined, job_seed, plan
-from shiftproof.sweeps.presets import PRESETS, preset_named
-from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.selection.base import Needs
+from shiftproof import Domain, DomainDataset
 
 PROTOCOL = json.loads((Path(__file__).parents[1] / "golden/domainbed_protocol.json").read_text())
 DATA = SweepData("toy", DataRequest("toy"))

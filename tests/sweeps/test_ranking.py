@@ -2,9 +2,7 @@ import json
 from pathlib import Path
 
 import pytest
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.sweeps.ranking import Ranks, competition_ranks, rank_algorithms
+from _internals import InvalidValue, Ranks, competition_ranks, rank_algorithms
 
 PAPER = Path(__file__).parents[3] / "shared/paper/tables.json"
 

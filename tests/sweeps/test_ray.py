@@ -15,30 +15,47 @@ from pathlib import Path
 
 import pytest
 import torch
+from _internals import (
+    MOST_DEATHS,
+    PRESETS,
+    DataRequest,
+    Event,
+    InvalidValue,
+    Mailbox,
+    Observer,
+    SweepData,
+    SweepFolder,
+    SweepObserver,
+    UnknownName,
+    Variant,
+    WorkerPool,
+    load_state,
+    make_plan,
+    open_executor,
+    run_jobs,
+    run_sweep,
+    save_state,
+    sweeps_run_files as run_files,
+    sweeps_scratch as scratch,
+    train,
+)
 from PIL import Image
 
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.load import DataRequest
-from shiftproof.sweeps.executors import open_executor, run_files, scratch
-from shiftproof.sweeps.executors.base import MOST_DEATHS, Event, WorkerPool, run_jobs
-from shiftproof.sweeps.executors.mailbox import Mailbox
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import SweepObserver, make_plan, run_sweep
-from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
+from shiftproof import Domain, DomainDataset
 
 ray = pytest.importorskip("ray")
 
+from _internals import (  # noqa: E402
+    Attempts,
+    RayExecutor,
+    Share,
+    SharedDatasets,
+    connected,
+    share_dataset,
+    sweeps_ray_cluster as ray_cluster,
+    with_absolute_path,
+)
 from ray.cluster_utils import Cluster  # noqa: E402
-
-from shiftproof.sweeps.executors import ray_cluster  # noqa: E402
-from shiftproof.sweeps.executors.ray import Attempts, RayExecutor  # noqa: E402
-from shiftproof.sweeps.executors.ray_cluster import Share, connected  # noqa: E402
-from shiftproof.sweeps.executors.ray_data import SharedDatasets, share_dataset, with_absolute_path  # noqa: E402
 
 # Ray leaves sockets and log files of its own open.
 pytestmark = [
@@ -303,8 +320,7 @@ def test_images_are_read_where_the_run_is(tmp_path, monkeypatch):
 
 
 def jobs_of(dataset):
-    from shiftproof.sweeps.plan import plan
-    from shiftproof.sweeps.selection.base import Needs
+    from _internals import Needs, plan
 
     data = SweepData("toy", DataRequest("toy"))
     tiny = replace(PRESETS["lite"], backbones={"large-image": "mlp"})

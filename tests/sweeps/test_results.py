@@ -4,14 +4,19 @@ import os
 import pickle
 
 import pytest
+from _internals import (
+    DataError,
+    Evaluation,
+    OutputShift,
+    PackedEvaluations,
+    read_each,
+    read_outcome,
+    read_run_folder,
+    read_sweep,
+    sweeps_read_worker as read_worker,
+)
 
-from shiftproof.core.errors import DataError, ShiftproofError
-from shiftproof.sweeps import read_worker
-from shiftproof.sweeps.packed import PackedEvaluations
-from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.read_worker import read_each
-from shiftproof.sweeps.results import Evaluation, OutputShift
-from shiftproof.sweeps.stored_run import read_outcome, read_run_folder
+from shiftproof import ShiftproofError
 
 DOMAINS = ["dark", "a/b", "noisy"]
 

@@ -5,10 +5,7 @@ import json
 import shutil
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
-from shiftproof.sweeps.run_archive import read_archive, write_archive
+from _internals import DataError, read_archive, read_stored_runs, read_sweep, write_archive
 
 DOMAINS = ["dark", "bright", "noisy"]
 

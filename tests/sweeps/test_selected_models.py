@@ -7,20 +7,24 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    PRESETS,
+    SELECTORS,
+    DataRequest,
+    RunConflict,
+    RunFolder,
+    SweepData,
+    SweepFolder,
+    Trainer,
+    Variant,
+    export_models,
+    make_plan,
+    read_checkpoint,
+    read_sweep,
+    run_sweep,
+    select_models,
+)
 from jobs_here import jobs_in_this_process
-
-from shiftproof.core.errors import RunConflict
-from shiftproof.data.load import DataRequest
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.selected_models import export_models, select_models
-from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import make_plan, run_sweep
-from shiftproof.training.load_weights import read_checkpoint
-from shiftproof.training.run_folder import RunFolder
-from shiftproof.training.trainer import Trainer
 
 NAMES = ("training-domain", "oracle")
 

@@ -3,11 +3,15 @@ import random
 
 import numpy as np
 import pytest
+from _internals import (
+    InvalidValue,
+    UnknownName,
+    compare_with_baseline,
+    holm,
+    sign_flip_p_values,
+    sweeps_significance as significance,
+)
 from scipy import stats
-
-from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.sweeps import significance
-from shiftproof.sweeps.significance import compare_with_baseline, holm, sign_flip_p_values
 
 
 def sign_flip_p_value(differences, **settings):

@@ -3,11 +3,7 @@
 import json
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
+from _internals import DataError, LastStep, aggregate, read_sweep, runs_to_compare
 
 DOMAINS = ("east", "a/b", "west")
 

@@ -16,19 +16,27 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from shiftproof.core.errors import InvalidValue, RunConflict
-from shiftproof.data.load import DataRequest
-from shiftproof.sweeps import estimate, resources
-from shiftproof.sweeps.estimate import Cost
-from shiftproof.sweeps.executors import local, open_executor
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.standing import sweep_status
-from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import SweepObserver, longest_first, make_plan, run_sweep
-from shiftproof.training.run_folder import RunFolder
-from shiftproof.training.trainer import Trainer
+from _internals import (
+    PRESETS,
+    Cost,
+    DataRequest,
+    InvalidValue,
+    RunConflict,
+    RunFolder,
+    SweepData,
+    SweepFolder,
+    SweepObserver,
+    Trainer,
+    Variant,
+    longest_first,
+    make_plan,
+    open_executor,
+    run_sweep,
+    sweep_status,
+    sweeps_estimate as estimate,
+    sweeps_local as local,
+    sweeps_resources as resources,
+)
 
 
 def make(table, algorithms=("erm",), n_hparams=2, steps=5, hparams=None, selectors=("oracle",)):

@@ -5,18 +5,21 @@ from dataclasses import replace
 
 import pytest
 import torch
+from _internals import (
+    PRESETS,
+    DataRequest,
+    Event,
+    Needs,
+    Standing,
+    SweepData,
+    SweepFolder,
+    Tracker,
+    Variant,
+    plan,
+    sweeps_resources as resources,
+)
 
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.load import DataRequest
-from shiftproof.sweeps import resources
-from shiftproof.sweeps.executors.base import Event
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.plan import plan
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.selection.base import Needs
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.tracker import Tracker
+from shiftproof import Domain, DomainDataset
 
 
 @pytest.fixture

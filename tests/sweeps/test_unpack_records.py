@@ -4,14 +4,18 @@ import gzip
 import json
 
 import pytest
+from _internals import (
+    PRESETS,
+    DataRequest,
+    RunConflict,
+    SweepData,
+    Variant,
+    make_plan,
+    read_stored_runs,
+    run_sweep,
+    write_archive,
+)
 
-from shiftproof.core.errors import RunConflict
-from shiftproof.data.load import DataRequest
-from shiftproof.sweeps.jobs import SweepData, Variant
-from shiftproof.sweeps.presets import PRESETS
-from shiftproof.sweeps.read_runs import read_stored_runs
-from shiftproof.sweeps.run_archive import write_archive
-from shiftproof.sweeps.sweep import make_plan, run_sweep
 from tools.unpack_records import unpack
 
 

@@ -10,15 +10,20 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    CHECKS,
+    ERM,
+    STEPS,
+    UnknownName,
+    check_algorithm,
+    specs,
+    testing_contract as contract,
+    testing_description as description,
+    testing_harness as harness,
+)
 from torch import Tensor, nn
 
-from shiftproof.core.errors import UnknownName
-from shiftproof.core.space import Float, hparam, specs
-from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.testing import contract, description, harness
-from shiftproof.testing.contract import CHECKS, STEPS, check_algorithm
+from shiftproof import ALGORITHMS, Algorithm, Batch, Float, Losses, hparam
 
 # What is fitted at once has a contract of its own: tests/learners/test_exact.py.
 NAMES = [name for name in ALGORITHMS if not ALGORITHMS.get(name).exact]

@@ -12,12 +12,19 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    ALGORITHM_NAMES,
+    REPLAYS,
+    Replay,
+    contrast_of_adrmx,
+    largest_deviation,
+    read_trace,
+    supervised_contrast,
+    traces_main as main,
+    traces_TOLERANCE as TOLERANCE,
+)
 
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.penalties.supervised_contrast import supervised_contrast
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
-from shiftproof.testing.traces import TOLERANCE, largest_deviation, main, read_trace
-from shiftproof.testing.upstream import REPLAYS, Replay, contrast_of_adrmx
+from shiftproof import ALGORITHMS
 
 TRACES = Path(__file__).parent.parent / "golden" / "traces"
 IDM = TRACES / "idm_1.npz"

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from _internals import InvalidValue
 from scipy import integrate, stats
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.theory import environments_blind_between, indistinguishable_environments
 
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import integrate, optimize, stats
 
-from shiftproof.matching.pdm import pdm
+from shiftproof import pdm
 from shiftproof.theory import kernel_distance, kernel_divergence, kernel_information
 
 GRID = np.linspace(-14, 16, 6001)

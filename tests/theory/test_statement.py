@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from _internals import InvalidValue
 
 from shiftproof import theory as bounds
-from shiftproof.core.errors import InvalidValue
 from shiftproof.theory import STATEMENTS, Bound, TailBound
 
 LOG_3 = 1.0986122886681098

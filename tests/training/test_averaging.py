@@ -7,17 +7,22 @@ from functools import partial
 
 import pytest
 import torch
+from _internals import (
+    LossValley,
+    Observer,
+    Span,
+    Trainer,
+    averaged_tensors,
+    build_algorithm,
+    configure,
+    evaluate,
+    load_state,
+    per_sample_risk,
+    train,
+)
 from hypothesis import given, settings, strategies as st
 
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.models.risk import per_sample_risk
-from shiftproof.training.averaging import LossValley, Span, averaged_tensors
-from shiftproof.training.checkpoint import load_state
-from shiftproof.training.configure import configure
-from shiftproof.training.evaluate import evaluate
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
-from shiftproof.training.trainer import Trainer, build_algorithm
+from shiftproof import Domain, DomainDataset
 
 AVERAGING = ["ema", "swad", "best"]
 STEPS, EVERY = 40, 3

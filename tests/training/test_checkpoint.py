@@ -3,10 +3,8 @@ import pickle
 
 import pytest
 import torch
+from _internals import CheckpointError, load_state, save_state
 from safetensors.torch import save_file
-
-from shiftproof.core.errors import CheckpointError
-from shiftproof.training.checkpoint import load_state, save_state
 
 STATE = {
     "step": 7,

@@ -2,14 +2,10 @@ import json
 
 import pytest
 import torch
+from _internals import DataError, InvalidValue, RunConfig, UnknownName, configure, specs
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.core.space import specs
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof import ALGORITHMS, Domain, DomainDataset
 from shiftproof.models import MODELS
-from shiftproof.training.config import RunConfig
-from shiftproof.training.configure import configure
 
 
 @pytest.fixture

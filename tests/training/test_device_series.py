@@ -1,7 +1,6 @@
 import pytest
 import torch
-
-from shiftproof.training.device_series import ROOM, DeviceSeries
+from _internals import ROOM, DeviceSeries
 
 
 @pytest.mark.parametrize("count", [0, 1, ROOM - 1, ROOM, ROOM + 1, 3 * ROOM + 5])

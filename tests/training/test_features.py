@@ -8,21 +8,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    CheckpointError,
+    DataError,
+    ImageView,
+    InvalidValue,
+    RunConfig,
+    UnknownName,
+    configure,
+    freeze,
+    load_image_folder,
+    resolve,
+    train,
+    training_features as features,
+)
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, UnknownName
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Task
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.folder import load_image_folder
+from shiftproof import Domain, DomainDataset, Task
 from shiftproof.models import MODELS
-from shiftproof.training import features
-from shiftproof.training.config import RunConfig
-from shiftproof.training.configure import configure
-from shiftproof.training.features import freeze
-from shiftproof.training.loop import train
 
 SIZE = 32
 BACKBONE = "test_resnet"  # timm's smallest

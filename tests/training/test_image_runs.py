@@ -8,14 +8,8 @@ from statistics import median
 import numpy as np
 import pytest
 import torch
+from _internals import ImageView, Observer, configure, data_base as base, load_image_folder, train
 from PIL import Image
-
-from shiftproof.data import base
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.folder import load_image_folder
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
 
 
 def paint_folder(root: Path, per_class: int, size: int) -> Path:
@@ -192,8 +186,9 @@ def test_memory_does_not_grow_over_500_steps(tmp_path, kind, size, batch):
 
 
 def test_batches_are_bounded_in_bytes_for_images_and_in_number_for_the_rest():
-    from shiftproof.data import Domain
-    from shiftproof.training.evaluation_sets import batch_size
+    from _internals import batch_size
+
+    from shiftproof import Domain
 
     def of(*shape):
         return batch_size(Domain("x", torch.zeros(2, *shape, dtype=torch.uint8), torch.zeros(2)))

@@ -9,18 +9,23 @@ import signal
 
 import pytest
 import torch
+from _internals import (
+    ERM,
+    InvalidValue,
+    Observer,
+    Trainer,
+    configure,
+    label_entropy,
+    read,
+    seed_hash,
+    shift_of_outputs,
+    train,
+    training_invariance,
+    training_invariance as invariance,
+)
 from torch.nn.functional import one_hot
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.seeding import seed_hash
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.training import invariance
-from shiftproof.training.configure import configure
-from shiftproof.training.invariance import label_entropy, read, shift_of_outputs
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
-from shiftproof.training.trainer import Trainer
+from shiftproof import Domain, DomainDataset
 
 ASKED = ("train-out", "test-in", "invariance")
 
@@ -94,7 +99,7 @@ def test_what_cannot_be_measured_is_not_made_up(change, why):
 
 
 def test_many_samples_are_an_even_seeded_share(monkeypatch):
-    monkeypatch.setattr("shiftproof.training.invariance.MOST_SAMPLES", 300)
+    monkeypatch.setattr(training_invariance, "MOST_SAMPLES", 300)
     given = outputs(n=400)
     given["b/out"] = tuple(t[:200] for t in given["b/out"])
     seen = []

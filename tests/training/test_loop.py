@@ -5,18 +5,23 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from _internals import (
+    ERM,
+    CheckpointError,
+    DataError,
+    Observer,
+    RunConflict,
+    Trainer,
+    configure,
+    load_state,
+    stop_on_signal,
+    train,
+    training_loop,
+    training_loop as loop,
+)
 from filelock import FileLock
 
-from shiftproof.core.errors import CheckpointError, DataError, RunConflict
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.training import loop
-from shiftproof.training.checkpoint import load_state
-from shiftproof.training.configure import configure
-from shiftproof.training.interrupt import stop_on_signal
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
-from shiftproof.training.trainer import Trainer
+from shiftproof import Domain, DomainDataset
 
 
 @pytest.fixture
@@ -203,7 +208,7 @@ def test_killed_before_it_could_say_that_it_diverged_it_says_so_again(
 
     monkeypatch.setattr(ERM, "objective", explodes)
     # With a checkpoint after every step: the last one is later than the step that went wrong.
-    monkeypatch.setattr("shiftproof.training.loop.CHECKPOINT_SHARE", float("inf"))
+    monkeypatch.setattr(training_loop, "CHECKPOINT_SHARE", float("inf"))
     result = train(make_config(dataset, "erm"), dataset, tmp_path, checkpoint_seconds=0)
     assert result.final == {"step": 24, "event": "diverged"}
     assert load_state(tmp_path / "checkpoint.safetensors")["step"] > 24

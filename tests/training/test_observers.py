@@ -1,8 +1,7 @@
 import inspect
 
 import pytest
-
-from shiftproof.training.observers import CompositeObserver, Observer
+from _internals import CompositeObserver, Observer
 
 CALLBACKS = [name for name, _ in inspect.getmembers(Observer, inspect.isfunction)]
 

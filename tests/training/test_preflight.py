@@ -3,12 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from _internals import DataError, Observer, configure, train
 
-from shiftproof.core.errors import DataError
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
-from shiftproof.training.observers import Observer
+from shiftproof import Domain, DomainDataset
 
 
 class Notes(Observer):
@@ -105,9 +102,7 @@ def test_what_stops_a_run_names_the_count(mistake, says):
 
 def test_a_preparation_is_fitted_to_what_is_trained_on_alone(tmp_path):
     """The heart of no leaking: the samples that fit() sees are the training domains' in parts."""
-    from shiftproof.data.preparation import FittedPreparation, Preparation
-    from shiftproof.data.splits import split_domain
-    from shiftproof.training.trainer import Trainer
+    from _internals import FittedPreparation, Preparation, Trainer, split_domain
 
     seen = []
 

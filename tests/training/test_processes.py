@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _internals import InvalidValue
 
 import shiftproof
 from shiftproof import train
-from shiftproof.core.errors import InvalidValue
 
 sys.path.insert(0, str(Path(__file__).parent))
 from train_in_processes import SOME, every_name, images, main, table

@@ -1,7 +1,5 @@
 import pytest
-
-from shiftproof.core.errors import RunConflict
-from shiftproof.training.records import Records
+from _internals import Records, RunConflict
 
 
 @pytest.fixture

@@ -7,15 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _internals import (
+    CompositeObserver,
+    InvalidValue,
+    Observer,
+    TensorBoard,
+    configure,
+    problem,
+    train,
+)
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.testing.harness import problem
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
-from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.tensorboard import TensorBoard
 
 
 class Killed(Exception):

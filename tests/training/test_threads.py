@@ -6,14 +6,18 @@ import json
 
 import pytest
 import torch
+from _internals import (
+    CheckpointError,
+    InvalidValue,
+    ThreadChoice,
+    configure,
+    load_state,
+    save_state,
+    train,
+    training_threads as threads,
+)
 
-from shiftproof.core.errors import CheckpointError, InvalidValue
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.training import threads
-from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
-from shiftproof.training.threads import ThreadChoice
+from shiftproof import Domain, DomainDataset
 
 
 @pytest.fixture

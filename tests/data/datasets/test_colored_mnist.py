@@ -1,10 +1,9 @@
 import numpy as np
 import pytest
 import torch
+from _internals import AGREEMENT, ColoredMNIST, ColoredMNISTForIRM, load_mnist
 
-from shiftproof.data import DATASETS
-from shiftproof.data.datasets.colored_mnist import AGREEMENT, ColoredMNIST, ColoredMNISTForIRM
-from shiftproof.data.datasets.mnist import load_mnist
+from shiftproof import DATASETS
 
 
 def colours(domain):

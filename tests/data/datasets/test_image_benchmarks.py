@@ -9,20 +9,25 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from _internals import (
+    COUNTS as DOMAIN_NET_COUNTS,
+    PACS,
+    DataError,
+    DomainNet,
+    ImageBenchmark,
+    OfficeHome,
+    TerraIncognita,
+    expected_counts,
+    import_dataset,
+    letters_of,
+    library_datasets,
+    shortages,
+    silent,
+    surplus,
+)
 from PIL import Image
 
-from shiftproof.core.errors import DataError
-from shiftproof.data import DATASETS
-from shiftproof.data.base import silent
-from shiftproof.data.datasets.domain_net import COUNTS as DOMAIN_NET_COUNTS, DomainNet
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark
-from shiftproof.data.datasets.office_home import OfficeHome
-from shiftproof.data.datasets.pacs import PACS
-from shiftproof.data.datasets.terra_incognita import TerraIncognita
-from shiftproof.data.library.base import library_datasets
-from shiftproof.data.library.completeness import expected_counts, shortages, surplus
-from shiftproof.data.library.importing import import_dataset
-from shiftproof.data.similar_names import letters_of
+from shiftproof import DATASETS
 
 NAMES = ["domain-net", "office-home", "pacs", "terra-incognita", "vlcs"]
 

@@ -2,9 +2,7 @@ import hashlib
 from importlib import resources
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.datasets import mnist
+from _internals import DataError, data_mnist as mnist
 
 # md5 of the canonical train-images-idx3-ubyte, whose header is magic 2051, 60000, 28, 28.
 TRAIN_IMAGES_MD5 = "6bbc9ace898e44ae57da46a324031adb"

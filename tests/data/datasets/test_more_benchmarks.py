@@ -13,21 +13,28 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _internals import (
+    BREEDS,
+    EACH,
+    GROUPS,
+    SHARED,
+    SIGNATURE,
+    DataError,
+    Found,
+    LabelledPath,
+    checking_check_data as check_data,
+    counts_table,
+    data_spawrious as spawrious,
+    folder_of,
+    import_dataset,
+    pull_dataset,
+    remove_dataset,
+    silent,
+)
 from PIL import Image
 from rich.console import Console
 
-from shiftproof import load
-from shiftproof.core.errors import DataError
-from shiftproof.data import DATASETS
-from shiftproof.data.base import silent
-from shiftproof.data.datasets import spawrious
-from shiftproof.data.datasets.spawrious import BREEDS, EACH, GROUPS, SHARED
-from shiftproof.data.datasets.spirals import SIGNATURE
-from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.library.base import Found, folder_of
-from shiftproof.data.library.checking import check_data
-from shiftproof.data.library.importing import import_dataset, pull_dataset, remove_dataset
-from shiftproof.reporting.data import counts_table
+from shiftproof import DATASETS, load
 
 
 @pytest.fixture(autouse=True)

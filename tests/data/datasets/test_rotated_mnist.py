@@ -1,11 +1,8 @@
 import numpy as np
 import pytest
 import torch
+from _internals import ANGLES, RotatedMNIST, data_rotated_mnist as rotated_mnist, load_mnist, rotate
 from scipy import ndimage
-
-from shiftproof.data.datasets import rotated_mnist
-from shiftproof.data.datasets.mnist import load_mnist
-from shiftproof.data.datasets.rotated_mnist import ANGLES, RotatedMNIST, rotate
 
 
 @pytest.fixture(scope="module")

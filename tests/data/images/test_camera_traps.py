@@ -8,13 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _internals import (
+    DataError,
+    ImageForm,
+    SampleRequest,
+    TensorForm,
+    preflight_check_data as check_data,
+)
 from PIL import Image
 
 from shiftproof import load
-from shiftproof.cli.preflight import check_data
-from shiftproof.core.errors import DataError
-from shiftproof.data.input_forms import ImageForm, TensorForm
-from shiftproof.data.sample_request import SampleRequest
 
 
 def put(root: Path, *places: str) -> None:

@@ -7,14 +7,18 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
+from _internals import (
+    EXAMPLES,
+    ImageCheck,
+    ImageRecord,
+    LabelledImage,
+    check_images,
+    data_near_identical as near,
+    decode,
+    near_identical,
+    thumbnail,
+)
 from PIL import Image, ImageDraw, ImageEnhance
-
-from shiftproof.data.images import near_identical as near
-from shiftproof.data.images.check import ImageCheck, check_images
-from shiftproof.data.images.decode import decode
-from shiftproof.data.images.findings import EXAMPLES, LabelledImage
-from shiftproof.data.images.index import ImageRecord, thumbnail
-from shiftproof.data.images.near_identical import near_identical
 
 REAL = Path(__file__).parents[4] / "shared/data/pacs-sample"
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _internals import MOST_PIXELS, DataError, decode
 from PIL import Image, features
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.images.decode import MOST_PIXELS, decode
 
 RED, GREEN, BLUE, WHITE = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255)
 

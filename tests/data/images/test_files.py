@@ -6,12 +6,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _internals import (
+    DataError,
+    ImageFiles,
+    ImageView,
+    LabelledPath,
+    image_dataset,
+    scan,
+    to_pixels,
+    training_view,
+)
 from PIL import Image
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.images.files import ImageFiles, ImageView, LabelledPath, image_dataset
-from shiftproof.data.images.index import scan
-from shiftproof.data.images.transforms import to_pixels, training_view
 
 
 def paint(path: Path, seed: int, size=(40, 30)) -> Path:

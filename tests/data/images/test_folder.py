@@ -1,11 +1,8 @@
 """A user's folder of images: the right labels, or one clear line."""
 
 import pytest
+from _internals import DataError, ImageView, find_images, load_image_folder
 from PIL import Image
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.folder import find_images, load_image_folder
 
 
 @pytest.fixture

@@ -13,10 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from _internals import (
+    INDEX,
+    THUMBNAIL_SIDE,
+    ImageRecord,
+    data_index as image_index,
+    index_BATCH as BATCH,
+    scan,
+    thumbnail,
+)
 from PIL import Image
-
-from shiftproof.data.images import index as image_index
-from shiftproof.data.images.index import BATCH, INDEX, THUMBNAIL_SIDE, ImageRecord, scan, thumbnail
 
 
 @pytest.fixture(autouse=True)

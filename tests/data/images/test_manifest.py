@@ -1,11 +1,9 @@
 import numpy as np
 import pytest
+from _internals import DataError, ImageView, InvalidValue, UnknownName, load_manifest
 from PIL import Image
 
 from shiftproof import load
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.manifest import load_manifest
 
 VIEW = ImageView(image_size=8)
 

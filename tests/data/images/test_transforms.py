@@ -5,16 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
+from _internals import evaluation_view, random_crop, to_pixels, training_view
 from PIL import Image
 from scipy import stats
 from torchvision.transforms import v2
-
-from shiftproof.data.images.transforms import (
-    evaluation_view,
-    random_crop,
-    to_pixels,
-    training_view,
-)
 
 
 def picture(width=60, height=44, seed=0):

@@ -17,12 +17,16 @@ from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.library import download, partial_file
-from shiftproof.data.library.download import BY_HAND, fetch, fetch_any
-from shiftproof.data.library.partial_file import FileVersion
-from shiftproof.data.sources import Source
+from _internals import (
+    BY_HAND,
+    DataError,
+    FileVersion,
+    data_download as download,
+    data_partial_file as partial_file,
+    fetch,
+    fetch_any,
+    sources_Source as Source,
+)
 
 BODY = random.Random(0).randbytes(300_000)
 OTHER = random.Random(1).randbytes(300_000)

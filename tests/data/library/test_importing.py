@@ -18,17 +18,22 @@ from http.server import HTTPServer, SimpleHTTPRequestHandler
 from pathlib import Path
 
 import pytest
+from _internals import (
+    PACS,
+    DataError,
+    UnknownName,
+    completeness_notes,
+    data_importing as module,
+    folder_of,
+    import_dataset,
+    local_copy,
+    pull_dataset,
+    remove_dataset,
+    sources_Source as Source,
+)
 from filelock import FileLock
 from PIL import Image
 from rich.filesize import decimal
-
-from shiftproof.core.errors import DataError, UnknownName
-from shiftproof.data.datasets.pacs import PACS
-from shiftproof.data.library import importing as module
-from shiftproof.data.library.base import folder_of, local_copy
-from shiftproof.data.library.completeness import completeness_notes
-from shiftproof.data.library.importing import import_dataset, pull_dataset, remove_dataset
-from shiftproof.data.sources import Source
 
 WRONG_TYPE = '{"counts": 3, "complete": true, "notes": []}'
 

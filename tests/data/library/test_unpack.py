@@ -18,10 +18,7 @@ from functools import partial
 from pathlib import PurePosixPath
 
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.library import unpack as archives
-from shiftproof.data.library.unpack import Limits, extract
+from _internals import DataError, Limits, data_unpack as archives, extract
 
 FILES = {
     "set/photo/dog/1.jpg": random.Random(0).randbytes(100_000),

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from _internals import DataError, InvalidValue, UnknownName, read_frame, table_dataset
 
-from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError, UnknownName
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof import ShiftproofError
 
 HEART = Path(__file__).parents[4] / "shared/data/heart-disease/heart.csv"
 SMALL = "age,label,domain\n1,a,x\n2,b,x\n3,a,y\n4,b,y\n"

@@ -3,10 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.data.load import DataRequest
-from shiftproof.data.tables.domain_column import domain_series
+from _internals import DataError, DataRequest, InvalidValue, domain_series
 
 
 def table(n=60, **columns):

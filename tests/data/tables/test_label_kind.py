@@ -6,12 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import DataError, InvalidValue, UnknownName, label_kind, table_dataset
 
 import shiftproof
-from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError, UnknownName
-from shiftproof.data.domain import Domain
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.label_kind import label_kind
+from shiftproof import Domain, ShiftproofError
 
 RNG = np.random.default_rng(0)
 ROWS = 400

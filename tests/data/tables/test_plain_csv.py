@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.tables import plain_csv, read_file
-from shiftproof.data.tables.read_file import read_frame
+from _internals import (
+    DataError,
+    data_plain_csv as plain_csv,
+    data_read_file as read_file,
+    read_frame,
+)
 
 CELLS = (
     *("1", "-2", "+3", "4.5", ".5", "6.", "1e3", "007", "0", "-0", "0.0", "00", "1,5", "-,5"),

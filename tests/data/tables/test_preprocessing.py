@@ -4,13 +4,17 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from _internals import (
+    FEWEST_ROWS,
+    Column,
+    Columns,
+    DataError,
+    FittedColumns,
+    kind_of,
+    table_dataset,
+    text_of,
+)
 from scipy import stats
-
-from shiftproof.core.errors import DataError
-from shiftproof.data.tables.cell_types import kind_of, text_of
-from shiftproof.data.tables.column_features import FEWEST_ROWS, Column
-from shiftproof.data.tables.dataset import table_dataset
-from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 
 NUMBERS = Columns((Column("a", "number"), Column("b", "number")))
 

@@ -1,10 +1,7 @@
 """Categories that a model has not learnt from are named."""
 
 import pandas as pd
-
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.preprocessing import Columns
-from shiftproof.data.tables.unseen import unseen_notes
+from _internals import Column, Columns, unseen_notes
 
 COLUMNS = Columns((Column("age", "number"), Column("pain", "category", ("", "mild", "none"))))
 

@@ -13,13 +13,17 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from _internals import (
+    DataError,
+    DataRequest,
+    InvalidValue,
+    UnknownName,
+    array_samples,
+    read_arrays,
+    read_frame,
+)
 
-from shiftproof import load
-from shiftproof.core.errors import DataError, InvalidValue, ShiftproofError, UnknownName
-from shiftproof.data.load import DataRequest
-from shiftproof.data.tables.array_files import array_samples
-from shiftproof.data.tables.read_arrays import read_arrays
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof import ShiftproofError, load
 
 ROWS, WIDTH = 60, 5
 RNG = np.random.default_rng(0)

@@ -8,23 +8,28 @@ from functools import cache
 
 import numpy as np
 import pytest
-from scipy.stats import t as student  # type: ignore[import-untyped]
-from simulated_sites import new_site, training_sites
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.inference.adaptation.adapt import NO_RECORD, adapted, checked_adapt
-from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.adaptation.sites import (
+from _internals import (
     LEVEL,
+    MEAN_TOLERANCE,
+    NO_RECORD,
     NONE,
     PAIRS,
+    InvalidValue,
+    Record,
     Site,
+    TypicalInputs,
+    TypicalRows,
+    adapted,
+    checked_adapt,
+    held_out_HeldOut as HeldOut,
     label_shift_p,
     learnt,
+    record_of,
+    when_TOLERANCE as TOLERANCE,
+    with_shares,
 )
-from shiftproof.inference.adaptation.typical_inputs import TypicalInputs, TypicalRows
-from shiftproof.inference.adaptation.when import MEAN_TOLERANCE, TOLERANCE, Record, record_of
+from scipy.stats import t as student  # type: ignore[import-untyped]
+from simulated_sites import new_site, training_sites
 
 SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
 ALIKE = [0.5] * 6

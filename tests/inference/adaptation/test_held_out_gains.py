@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from _internals import (
+    Site,
+    TypicalRows,
+    held_out_gains,
+    inference_held_out_gains as module,
+    with_shares,
+)
 from simulated_sites import new_site
-
-from shiftproof.inference.adaptation import held_out_gains as module
-from shiftproof.inference.adaptation.held_out_gains import held_out_gains
-from shiftproof.inference.adaptation.matching_shares import with_shares
-from shiftproof.inference.adaptation.sites import Site
-from shiftproof.inference.adaptation.typical_inputs import TypicalRows
 
 EQUAL = np.array([0.5, 0.5])
 SHARES = (0.2, 0.3, 0.7, 0.8)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.optimize import minimize
-from scipy.special import log_softmax, softmax
-
-from shiftproof.inference.adaptation.label_shift import (
+from _internals import (
     Calibration,
     bbse_shares,
+    class_factors,
     em_shares,
     fit_calibration,
     log_ratio,
     weighted,
+    with_shares,
 )
-from shiftproof.inference.adaptation.matching_shares import class_factors, with_shares
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
 
 MEANS = np.array([[0.0, 0.0], [1.5, 0.5], [0.5, 2.0]])
 

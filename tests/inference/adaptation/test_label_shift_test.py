@@ -6,20 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare  # type: ignore[import-untyped]
-from simulated_sites import scores, training_sites
-
-from shiftproof.inference.adaptation import label_shift_test as module
-from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.adaptation.label_shift import Calibration
-from shiftproof.inference.adaptation.label_shift_test import (
+from _internals import (
     FEWEST,
+    Calibration,
     ScoreBins,
     bins_of,
+    held_out_HeldOut as HeldOut,
+    inference_label_shift_test as module,
     p_value,
     score_bins,
     score_edges,
 )
+from scipy.stats import chisquare  # type: ignore[import-untyped]
+from simulated_sites import scores, training_sites
 
 SHARES = [0.2, 0.3, 0.5, 0.6, 0.7, 0.4]
 

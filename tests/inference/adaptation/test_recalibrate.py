@@ -6,13 +6,10 @@ import json
 
 import numpy as np
 import pytest
+from _internals import DataError, Update, closed_test, recalibrated, updates_METHODS as METHODS
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 from scipy.stats import chi2
-
-from shiftproof.core.errors import DataError
-from shiftproof.inference.adaptation.recalibrate import recalibrated
-from shiftproof.inference.adaptation.updates import METHODS, Update, closed_test
 
 
 def patients(

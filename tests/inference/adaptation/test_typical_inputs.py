@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from shiftproof.inference.adaptation.typical_inputs import (
-    TypicalInputs,
-    TypicalRows,
-    typical_inputs,
-)
-from shiftproof.inference.typicality import Typicality
+from _internals import TypicalInputs, Typicality, TypicalRows, typical_inputs
 
 LEVEL = 0.05
 

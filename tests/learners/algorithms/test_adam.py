@@ -8,9 +8,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from _internals import Adam
 from torch import Tensor, nn
-
-from shiftproof.learners.algorithms.adam import Adam
 
 LR, DECAY, BETAS, EPS = 0.1, 0.01, (0.5, 0.9), 1e-8
 SHAPE = (4, 3, 2, 5)

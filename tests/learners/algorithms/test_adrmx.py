@@ -8,11 +8,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import ADRMX, FrozenNorms
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.adrmx import ADRMX
-from shiftproof.models.pretrained import FrozenNorms
+from shiftproof import Batch, Task
 
 WEIGHTS = {
     "domain_weight": 0.7,

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import ARM, MLP, resolve
 from torch import Tensor, nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.arm import ARM
-from shiftproof.models.mlp import MLP
+from shiftproof import Batch, Task
 
 TABLE = Task((5,), 3, num_domains=3, regime="table")
 IMAGE = Task((2, 6, 6), 3, num_domains=3, regime="small-image")

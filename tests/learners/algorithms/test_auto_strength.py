@@ -8,30 +8,31 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.algorithms.auto_strength import (
+from _internals import (
     ALPHA,
+    EVERY,
     FACTOR,
     LOOKS,
+    PART,
+    SHARE,
     AutoStrength,
+    InvalidValue,
+    Trainer,
     Verdict,
+    calibrated,
+    concept_test_HeldOut as HeldOut,
+    configure,
+    first_difference,
     null_support,
     planned_looks,
+    preflight_notes,
+    problem,
+    resolve,
+    welch_p,
 )
-from shiftproof.learners.algorithms.concept_test import HeldOut, calibrated, welch_p
-from shiftproof.learners.algorithms.strength_looks import EVERY, PART
-from shiftproof.matching.pdm import pdm
-from shiftproof.testing.harness import first_difference, problem
-from shiftproof.training.configure import configure
-from shiftproof.training.looks import SHARE
-from shiftproof.training.preflight import preflight_notes
-from shiftproof.training.trainer import Trainer
+from torch import Tensor, nn
+
+from shiftproof import ALGORITHMS, Batch, Domain, DomainDataset, Task, pdm
 
 
 def outputs(
@@ -180,7 +181,7 @@ def test_the_first_unit_makes_the_penalty_as_large_as_the_risk(variant, scale):
     auto.look(shown(SHIFT), last=False)
     parts = auto.objective(batch(0)).parts
     inputs = auto.features(batch(0))
-    from shiftproof.matching.gradients import gradients_of
+    from _internals import gradients_of
 
     own = pdm(gradients_of(auto.head, inputs, batch(0).y, auto.head(inputs)))
     unit = auto.extensions.strength.units["gradient"]

@@ -6,11 +6,10 @@ import math
 
 import pytest
 import torch
+from _internals import CAD, CondCAD
 from torch import nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.cad import CAD
-from shiftproof.learners.algorithms.condcad import CondCAD
+from shiftproof import Batch, Task
 
 
 def build(cls: type[CAD], **given: float) -> CAD:

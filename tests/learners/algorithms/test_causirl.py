@@ -8,13 +8,11 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
+from _internals import CausIRLCORAL, resolve
 from scipy.stats import chisquare
 from torch import Tensor, nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.learners.algorithms.causirl import CausIRLCORAL
+from shiftproof import ALGORITHMS, Batch, Task
 
 NAMES = ["causirl-coral", "causirl-mmd"]
 

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import CDANN
 from torch import nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.cdann import CDANN
+from shiftproof import Batch, Task
 
 
 def build(seed: int = 0, **hparams: float) -> CDANN:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from scipy.stats import binom, ks_1samp, uniform
-from sklearn.linear_model import LogisticRegression
-
-from shiftproof.learners.algorithms.concept_test import (
-    HeldOut,
+from _internals import (
     calibrated,
+    concept_test_HeldOut as HeldOut,
     informed,
     permutation_p,
     welch,
     welch_p,
 )
+from scipy.stats import binom, ks_1samp, uniform
+from sklearn.linear_model import LogisticRegression
 
 EVEN, SHIFTED = (0.5, 0.5, 0.5, 0.5), (0.2, 0.8, 0.4, 0.6)
 

@@ -8,12 +8,10 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import DANN, Discriminator, InvalidValue
 from torch import nn
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.dann import DANN
-from shiftproof.learners.algorithms.discriminator import Discriminator
+from shiftproof import Batch, Task
 
 
 def build(head: nn.Module | None = None, seed: int = 0, **hparams: float) -> DANN:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import EQRM, InvalidValue, resolve
 from torch import nn
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.eqrm import EQRM
+from shiftproof import Batch, Task
 
 
 def build(**given: float) -> EQRM:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import Fish
 from torch import nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.fish import Fish
+from shiftproof import Batch, Task
 
 
 def build(head: nn.Module | None = None, seed: int = 0, **hparams: float) -> Fish:

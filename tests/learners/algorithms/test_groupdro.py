@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import GroupDRO, resolve
 from torch import nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.groupdro import GroupDRO
+from shiftproof import Batch, Task
 
 
 def build(eta: float, domains: int = 3) -> GroupDRO:

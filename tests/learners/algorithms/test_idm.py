@@ -13,12 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from _internals import InvalidValue, resolve
 from torch import Tensor, nn
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof import ALGORITHMS, Algorithm, Batch, Task
 
 TRACES = Path(__file__).parents[2] / "golden" / "traces"
 INPUTS, FEATURES = 5, 4

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 import torch
+from _internals import resolve
 from torch import nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof import ALGORITHMS, Algorithm, Batch, Task
 
 GENERATOR = torch.Generator().manual_seed(0)
 X = torch.randn(6, 3, 7, 4, generator=GENERATOR, dtype=torch.float64)

@@ -7,14 +7,10 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import ERM, LPFT, ERMPlusPlus, FrozenNorms, WiSEFT
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.erm_plus_plus import ERMPlusPlus
-from shiftproof.learners.algorithms.lp_ft import LPFT
-from shiftproof.learners.algorithms.wise_ft import WiSEFT
-from shiftproof.models.pretrained import FrozenNorms
+from shiftproof import Batch, Task
 
 LR = 1e-2
 

@@ -6,14 +6,11 @@ import copy
 
 import pytest
 import torch
+from _internals import ERM, MIRO, MnistCNN, layers_of, listening, specs
 from torch import nn
 
-from shiftproof.core.space import Choice, specs
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.miro import MIRO, layers_of, listening
+from shiftproof import Batch, Choice, Task
 from shiftproof.models import MODELS
-from shiftproof.models.mnist_cnn import MnistCNN
 
 WEIGHT = 0.3
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import MLP, Mixup, beta_weights, resolve
 from torch import nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.mixup import Mixup
-from shiftproof.models.mlp import MLP
-from shiftproof.penalties.mixing import beta_weights
+from shiftproof import Batch, Task
 
 TASK = Task((5,), 3, num_domains=3, regime="table")
 NETWORK = MLP(hidden=7, depth=1)

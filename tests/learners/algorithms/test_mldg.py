@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import MLDG
 from torch import Tensor, nn
 from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.mldg import MLDG
+from shiftproof import Batch, Task
 
 CLASSES = 2
 

@@ -7,13 +7,10 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import MLP, MTL, InvalidValue, resolve
 from torch import Tensor, nn
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.mtl import MTL
-from shiftproof.models.mlp import MLP
+from shiftproof import Batch, Task
 
 TASK = Task((5,), 3, num_domains=3, regime="table")
 NETWORK = MLP(hidden=7, depth=1)

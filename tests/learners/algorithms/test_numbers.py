@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _internals import InvalidValue, build, number_problem
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.types import Batch
-from shiftproof.data import Domain, DomainDataset
-from shiftproof.testing.harness import build, number_problem
+from shiftproof import Batch, Domain, DomainDataset
 
 SLOPES = (1.0, 0.5, -1.0)
 

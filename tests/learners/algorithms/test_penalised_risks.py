@@ -17,17 +17,21 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from _internals import (
+    ALGORITHM_NAMES,
+    draw,
+    largest_deviation,
+    read_trace,
+    resolve,
+    seed_hash,
+    traces_TOLERANCE as TOLERANCE,
+)
 from scipy.optimize import brentq
 from scipy.stats import norm
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from shiftproof.core.seeding import seed_hash
-from shiftproof.core.space import draw, resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
-from shiftproof.testing.traces import TOLERANCE, largest_deviation, read_trace
+from shiftproof import ALGORITHMS, Algorithm, Batch, Task
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 REGIMES = {

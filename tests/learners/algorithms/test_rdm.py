@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import RDM
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.rdm import RDM
+from shiftproof import Batch, Task
 
 
 def build(**given: float) -> RDM:

@@ -7,14 +7,10 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import torch
+from _internals import ERM, MLP, RDMPDM, Regime, draw, resolve, seed_hash
 from torch import Tensor
 
-from shiftproof.core.seeding import seed_hash
-from shiftproof.core.space import Regime, draw, resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.rdm_pdm import RDMPDM
-from shiftproof.models.mlp import MLP
+from shiftproof import Batch, Task
 
 TASK = Task((5,), 3, num_domains=3, regime="table")
 NETWORK = MLP(hidden=7, depth=1)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import RSC
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.rsc import RSC
+from shiftproof import Batch, Task
 
 
 def build(head: nn.Module, classes: int = 3, **hparams: float) -> RSC:

@@ -7,12 +7,10 @@ import copy
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import MLP, SagNet, resolve
 from torch import Tensor, nn
 
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.sagnet import SagNet
-from shiftproof.models.mlp import MLP
+from shiftproof import Batch, Task
 
 TASK = Task((5,), 3, num_domains=3, regime="table")
 NETWORK = MLP(hidden=7, depth=1)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import ERM, SAGM, SAM, specs
 from torch import Tensor, nn
 
-from shiftproof.core.space import Choice, Float, specs
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.sagm import SAGM
-from shiftproof.learners.algorithms.sam import SAM
+from shiftproof import Batch, Choice, Float, Task
 
 TASK = Task((4,), num_classes=3, num_domains=2, regime="table")
 LR, DECAY = 1e-2, 0.05

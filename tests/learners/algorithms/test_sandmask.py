@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
+from _internals import ANDMask, SANDMask
 from torch import nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.andmask import ANDMask
-from shiftproof.learners.algorithms.sandmask import SANDMask
+from shiftproof import Batch, Task
 
 
 def build(cls: type[ANDMask], **hparams: float) -> ANDMask:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from _internals import Transfer
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.transfer import Transfer
+from shiftproof import Batch, Task
 
 
 def build(domains: int = 3, **given: float) -> Transfer:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from _internals import TRM
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.trm import TRM
+from shiftproof import Batch, Task
 
 DOMAINS, SIZE, K = 3, 12, 2
 

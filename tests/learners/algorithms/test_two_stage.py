@@ -7,14 +7,11 @@ from typing import Any
 
 import pytest
 import torch
+from _internals import PENALTIES, InvalidValue, resolve
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits as nll
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import resolve
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.two_stage import PENALTIES
+from shiftproof import ALGORITHMS, Algorithm, Batch, Task
 
 STEPS, SWITCH, WEIGHT, NORM, LR, TRIM = 7, 3, 250.0, 0.01, 0.02, 2
 GENERATOR = torch.Generator().manual_seed(0)

@@ -6,10 +6,10 @@ import copy
 
 import pytest
 import torch
+from _internals import URM
 from torch import Tensor, nn
 
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.urm import URM
+from shiftproof import Batch, Task
 
 WEIGHT = 0.4
 SIGMA = torch.sigmoid

@@ -6,14 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-
-from shiftproof.core.errors import CheckpointError
-from shiftproof.inference.model_of_run import trained_model
-from shiftproof.testing.harness import problem
-from shiftproof.training.checkpoint import load_state, save_state
-from shiftproof.training.config import RunConfig
-from shiftproof.training.configure import configure
-from shiftproof.training.loop import train
+from _internals import (
+    CheckpointError,
+    RunConfig,
+    configure,
+    load_state,
+    problem,
+    save_state,
+    train,
+    trained_model,
+)
 
 CHECKPOINT = "checkpoint.safetensors"
 # The state of matching in version 0.1, in place of what is under these names now.

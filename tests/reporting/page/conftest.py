@@ -4,14 +4,19 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
-from shiftproof.inference.expected import Expected
-from shiftproof.reporting.page import HeldOut
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import Evaluation, Origin, OutputShift, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.standalone_runs import LastStep, runs_to_compare
-from shiftproof.training.outputs import Outputs
+from _internals import (
+    SELECTORS,
+    Evaluation,
+    Expected,
+    LastStep,
+    Origin,
+    Outputs,
+    OutputShift,
+    RunOutcome,
+    aggregate,
+    page_HeldOut as HeldOut,
+    runs_to_compare,
+)
 
 DOMAINS = ("east", "north", "west")
 ENVIRONMENT = {"shiftproof": "9.8.7", "torch": "2", "machine": "toaster"}

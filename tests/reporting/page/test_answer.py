@@ -4,27 +4,33 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, recall_score
-
-from shiftproof.core.errors import DataError
-from shiftproof.core.files import write_json
-from shiftproof.inference.estimates import share_estimate, share_interval
-from shiftproof.inference.expected import Expected
-from shiftproof.reporting.page.answer.card import short_card
-from shiftproof.reporting.page.answer.confusions import pooled_map, two_classes
-from shiftproof.reporting.page.answer.evidence import (
+from _internals import (
     ColumnByDomain,
     ConfidentError,
+    DataError,
     Evidence,
+    Expected,
+    Outputs,
+    beside_constant,
+    column_strips,
+    cut_table,
+    far_plot,
+    lead_lead as lead,
+    page_values,
+    pooled_map,
     read_evidence,
+    render_Source as Source,
+    results_page,
+    share_estimate,
+    share_interval,
+    share_map,
+    short_card,
+    shortfall_plot,
+    two_classes,
+    worst_facts,
+    write_json,
 )
-from shiftproof.reporting.page.answer.far import far_plot
-from shiftproof.reporting.page.answer.lead import beside_constant, lead
-from shiftproof.reporting.page.answer.pictures import column_strips, share_map
-from shiftproof.reporting.page.answer.thresholds import cut_table, shortfall_plot
-from shiftproof.reporting.page.answer.worst import worst_facts
-from shiftproof.reporting.page.render import Source, page_values, results_page
-from shiftproof.training.outputs import Outputs
+from sklearn.metrics import confusion_matrix, recall_score
 
 WARDS = {"a": 1.5, "b": 1.0, "c": 2.0, "d": 1.2}
 PIXEL = "data:image/png;base64,AAAA"

@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from shiftproof.inference.expected import Expected
-from shiftproof.reporting.page import Source, results_page
-from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
-from shiftproof.reporting.page.expectation import HeldOut
-from shiftproof.training.outputs import NumberOutputs
+from _internals import (
+    ColumnByDomain,
+    ConfidentError,
+    Evidence,
+    Expected,
+    NumberOutputs,
+    expectation_HeldOut as HeldOut,
+    page_Source as Source,
+    results_page,
+)
 
 CHROMIUM = shutil.which("chromium")
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium on this machine")

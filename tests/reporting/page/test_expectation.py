@@ -5,21 +5,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.calibration import calibration_curve
-from sklearn.metrics import confusion_matrix, roc_auc_score
-
-from shiftproof.inference.reliability import reliability
-from shiftproof.reporting.page.axes import Axis
-from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
-from shiftproof.reporting.page.expectation import (
+from _internals import (
+    LEFT,
+    POOLED,
+    RIGHT,
+    TOP,
+    Axis,
+    Outputs,
     card_table,
     confusion_table,
     expectation_blocks,
     forest_plot,
+    page_values,
+    reliability,
+    reliability_BOTTOM as BOTTOM,
+    reliability_panels,
+    render_Source as Source,
 )
-from shiftproof.reporting.page.reliability import BOTTOM, POOLED, reliability_panels
-from shiftproof.reporting.page.render import Source, page_values
-from shiftproof.training.outputs import Outputs
+from sklearn.calibration import calibration_curve
+from sklearn.metrics import confusion_matrix, roc_auc_score
 
 WARDS = {"a": 1.5, "b": 1.0, "c": 2.0, "d": 1.2, "e": 1.6, "odd": -2.0}
 

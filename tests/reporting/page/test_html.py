@@ -9,11 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-
-from shiftproof.reporting.page import Source, results_page
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import SELECTORS, aggregate, page_Source as Source, read_sweep, results_page
 
 LITE = Path(__file__).parents[3] / "results/lite.jsonl.gz"
 EVIL = '<script>alert("&")</script>'

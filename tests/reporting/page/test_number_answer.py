@@ -6,20 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-
-from shiftproof.inference.expected import Expected
-from shiftproof.reporting.page.answer.evidence import Evidence
-from shiftproof.reporting.page.answer.lead import lead
-from shiftproof.reporting.page.answer.mean_baseline import (
+from _internals import (
+    Evidence,
+    Expected,
+    NumberOutputs,
     beside_mean,
+    expectation_HeldOut as HeldOut,
+    lead_lead as lead,
     mean_answers,
+    number_card,
+    number_sections,
+    number_worst_facts,
     worse_than_mean,
 )
-from shiftproof.reporting.page.answer.number_card import number_card
-from shiftproof.reporting.page.answer.number_sections import number_sections
-from shiftproof.reporting.page.answer.number_worst import number_worst_facts
-from shiftproof.reporting.page.expectation import HeldOut
-from shiftproof.training.outputs import NumberOutputs
 
 
 def district(mean: float, bias: float, seed: int, n: int = 60) -> NumberOutputs:

@@ -2,14 +2,19 @@
 
 import numpy as np
 import pytest
-
-from shiftproof.inference.expected import Expected
-from shiftproof.inference.number_bins import errors_of, number_bins
-from shiftproof.reporting.page.axes import Axis
-from shiftproof.reporting.page.expectation import HeldOut, card_table, expectation_blocks
-from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
-from shiftproof.reporting.page.reliability import POOLED
-from shiftproof.training.outputs import NumberOutputs
+from _internals import (
+    POOLED,
+    Axis,
+    Expected,
+    NumberOutputs,
+    card_table,
+    errors_of,
+    errors_plot,
+    expectation_blocks,
+    expectation_HeldOut as HeldOut,
+    number_bins,
+    predicted_panels,
+)
 
 
 def site(seed, bias=0.0, n=95):

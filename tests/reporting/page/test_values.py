@@ -3,22 +3,36 @@
 from dataclasses import replace
 
 import pytest
-
-from shiftproof.reporting.page import comparable
-from shiftproof.reporting.page.axes import Axis
-from shiftproof.reporting.page.curves import BOTTOM, LEFT, RIGHT, TOP, learning_curves
-from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
-from shiftproof.reporting.page.heat import heat_map
-from shiftproof.reporting.page.provenance import facts, hparams_table, settings_table
-from shiftproof.reporting.page.render import Source, page_values
-from shiftproof.reporting.page.shifts import output_shift_table
-from shiftproof.reporting.page.summary import lead, other_selections, sentence, title
-from shiftproof.reporting.page.tables import averages_table, dataset_table
-from shiftproof.reporting.sweep_tables import sweep_tables
-from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.critical_difference import critical_difference
-from shiftproof.sweeps.results import Origin
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import (
+    LEFT,
+    RIGHT,
+    SELECTORS,
+    TOP,
+    Axis,
+    Origin,
+    SelectionResults,
+    averages_table,
+    baseline_plot,
+    cost_plot,
+    critical_difference,
+    curves_BOTTOM as BOTTOM,
+    dataset_table,
+    facts,
+    heat_map,
+    hparams_table,
+    learning_curves,
+    other_selections,
+    output_shift_table,
+    page_values,
+    rank_plot,
+    render_Source as Source,
+    reporting_comparable as comparable,
+    sentence,
+    settings_table,
+    summary_lead as lead,
+    summary_title as title,
+    sweep_tables,
+)
 
 
 def test_the_lead_has_the_p_value_of_the_tables(made):

@@ -6,12 +6,15 @@ import random
 import warnings
 
 import pytest
+from _internals import (
+    DataError,
+    read_domainbed_runs,
+    separate_attempts,
+    sweeps_logged_attempts as logged_attempts,
+    sweeps_logs as logs,
+)
 
-from shiftproof.api.report import report
-from shiftproof.core.errors import DataError
-from shiftproof.sweeps.domainbed import logged_attempts, logs
-from shiftproof.sweeps.domainbed.attempts import separate_attempts
-from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
+from shiftproof import report
 
 ARGS = {
     "dataset": "VLCS", "algorithm": "ERM", "test_envs": [0], "hparams_seed": 0, "trial_seed": 0,

@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _internals import ALGORITHM_NAMES, draw, resolve, seed_hash
 
-from shiftproof.core.seeding import seed_hash
-from shiftproof.core.space import draw, resolve
-from shiftproof.learners.algorithms import ALGORITHMS
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
+from shiftproof import ALGORITHMS
 
 Draw = Callable[[np.random.RandomState], Any]
 Registry = dict[str, tuple[Any, Draw]]

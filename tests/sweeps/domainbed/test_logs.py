@@ -8,17 +8,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from _internals import (
+    DATASET_NAMES,
+    SELECTORS,
+    DataError,
+    Evaluation,
+    Report,
+    RunOutcome,
+    aggregate,
+    domain_titles,
+    read_domainbed_runs,
+    read_sweep,
+    report_FORMATS as FORMATS,
+    write_domainbed_runs,
+)
 
-from shiftproof.api.report import FORMATS, Report
-from shiftproof.core.errors import DataError
-from shiftproof.data import DATASETS
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.domainbed.export import write_domainbed_runs
-from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
-from shiftproof.sweeps.domainbed.names import DATASET_NAMES, domain_titles
-from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.results import Evaluation, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
+from shiftproof import DATASETS
 
 REAL = Path(__file__).parents[4] / "shared/golden/sweep"
 MADE = Path(__file__).parents[2] / "golden/sweep"

@@ -4,14 +4,19 @@ import json
 from pathlib import Path
 
 import pytest
+from _internals import (
+    ALGORITHM_NAMES,
+    DATASET_NAMES,
+    UnknownName,
+    draw,
+    resolve,
+    seed_hash,
+    specs,
+    translate,
+)
 
-from shiftproof.core.errors import UnknownName
-from shiftproof.core.seeding import seed_hash
-from shiftproof.core.space import draw, resolve, specs
-from shiftproof.data import DATASETS
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof import ALGORITHMS, DATASETS
 from shiftproof.models import MODELS
-from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, DATASET_NAMES, translate
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "golden/domainbed_protocol.json").read_text())
 REGIMES = {

@@ -3,9 +3,7 @@
 import random
 
 import pytest
-
-from shiftproof.sweeps.results import Evaluation, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
+from _internals import SELECTORS, Evaluation, RunOutcome
 
 DOMAINS = ("90%", "80%", "10%")
 NONE = (None, None, None)

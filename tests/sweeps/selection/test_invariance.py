@@ -7,11 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-
-from shiftproof.sweeps.aggregate import aggregate
-from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.stored_run import evaluations_of
+from _internals import SELECTORS, Evaluation, OutputShift, RunOutcome, aggregate, evaluations_of
 
 DOMAINS = ("a", "b", "c")
 LOG2 = math.log(2)

@@ -3,10 +3,7 @@
 import math
 
 import pytest
-
-from shiftproof.sweeps.results import Evaluation, OutputShift, RunOutcome
-from shiftproof.sweeps.selection import SELECTORS, Needs
-from shiftproof.training.config import EVALUATIONS
+from _internals import EVALUATIONS, SELECTORS, Evaluation, Needs, OutputShift, RunOutcome
 
 DOMAINS = ("a", "b", "c")
 ANY = (0.5, 0.5, 0.5)
