@@ -26,7 +26,6 @@ from shiftproof.learners.best import LEAST_WEIGHT, portfolio
 from shiftproof.learners.calibration import tempered
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.judging import MOST_FOLDS
-from shiftproof.learners.network import NetworkCandidate
 from shiftproof.learners.number_stacking import least_squares
 from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.stacking import mixture_proportions
@@ -105,8 +104,6 @@ def _predicted(dataset: Any, domain: str) -> dict[str, np.ndarray]:
     folds, criterion = held_out_folds(samples, MOST_FOLDS, SEED), criterion_of(samples)
     held, tested, temperatures, names, seconds = [], [], [], [], []
     for candidate in portfolio(samples):
-        if isinstance(candidate, NetworkCandidate):
-            continue
         started = time.process_time()
         with threadpool_limits(1):
             of_variants = candidate.held_out(samples, folds, SEED)
