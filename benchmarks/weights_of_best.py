@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from sklearn.metrics import roc_auc_score
-from threadpoolctl import threadpool_limits
+import pandas as pd  # type: ignore[import-untyped]
+from sklearn.metrics import roc_auc_score  # type: ignore[import-untyped]
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import shiftproof
 from shiftproof.learners.best import LEAST_WEIGHT, portfolio
@@ -95,7 +95,7 @@ def _load(data: Path, table: str) -> Any:
     return shiftproof.load(rows, label=names[0], domain=names[1], task=task)
 
 
-def _predicted(dataset: Any, domain: str) -> dict[str, np.ndarray]:
+def _predicted(dataset: Any, domain: str) -> dict[str, Any]:
     """Return the predictions of all members, for training rows held out and for the test rows."""
     fitting = Fitting(configure(dataset, "best", test_domains=(domain,), seed=SEED), dataset)
     samples = fitting.samples
@@ -235,9 +235,9 @@ def page(folder: Path, tables: Sequence[str]) -> str:
     lines += ["", f"R is {names[best]}; kept: {names[first]}.", ""]
     lines += ["| | above R | standard error | most | tables worse | AUROC | passes |"]
     lines += ["|---|--:|--:|--:|--:|--:|---|"]
-    for name, (mean, spread, most, worse, area, kept) in zip(names, verdicts, strict=True):
-        told = f"{mean:+.4f} | {spread:.4f} | {most:+.4f} | {worse} | {area:+.2f}"
-        lines.append(f"| {name} | {told} | {'yes' if kept else 'no'} |")
+    for name, (mean, spread, most, lost, area, passes) in zip(names, verdicts, strict=True):
+        told = f"{mean:+.4f} | {spread:.4f} | {most:+.4f} | {lost} | {area:+.2f}"
+        lines.append(f"| {name} | {told} | {'yes' if passes else 'no'} |")
     return "\n".join(lines)
 
 
