@@ -207,12 +207,10 @@ _NAMES = {
         "LinearGradients functional_head_gradients gradients_of head_gradients "
         "linear_head_gradients"
     ),
-    "matching.information": "matching_information",
     "matching.moving": "MovingMatch",
     "matching.quantiles": "from_levels merged_levels overlap to_levels",
-    "matching.sampled_dimensions": "SampledDimensions",
     "matching.sorting": "sort_rows sorted_rows sorted_values",
-    "matching.term": "MatchInputs MatchingTerm gradients representations risks",
+    "matching.term": "MatchInputs MatchingTerm gradients representations",
     "models.mlp": "MLP",
     "models.mnist_cnn": "MnistCNN",
     "models.pretrained": "FrozenNorms",

@@ -30,7 +30,6 @@ class MatchInputs:
     labels: Grouped
     classes: int
     compute_gradients: Callable[[], Any]
-    risks: Tensor | None = None
     domains: Sequence[int] | None = None
 
     @cached_property
@@ -89,4 +88,3 @@ class MatchingTerm(nn.Module):
 gradients = attrgetter("gradients", "domains")
 representations = attrgetter("representations", "domains")
 labelled_representations = attrgetter("representations", "labels", "classes")
-risks = attrgetter("risks", "domains")
