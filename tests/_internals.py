@@ -111,9 +111,7 @@ _NAMES = {
     "inference.expected": "Expected default_metric sentences",
     "inference.export": "ColumnsLayer DESCRIPTION description exported to_onnx to_torchscript",
     "inference.export_exact": "EnsembleLayer NumberEnsembleLayer as_module",
-    "inference.meta_analysis": (
-        "confidence_mixture outlier_p_values predictive random_effects reml"
-    ),
+    "inference.meta_analysis": "confidence_mixture outlier_p_values predictive random_effects reml",
     "inference.model_bytes": "model_description",
     "inference.model_file": "HEADER MODEL stored_header",
     "inference.model_of_run": "trained_model",
@@ -201,15 +199,14 @@ _NAMES = {
     "learners.views": "members_that_count",
     "learners.weighting": "best_rule mean_badness metric_weights",
     "learners.within_candidate": "WithinDomains",
-    "matching.by_class": "pdm_by_class",
-    "matching.cross": "CrossMatch",
-    "matching.gradients": (
+    "matching._sort": "sort_rows sorted_rows sorted_values",
+    "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "
         "linear_head_gradients"
     ),
-    "matching.moving": "MovingMatch",
-    "matching.quantiles": "from_levels merged_levels overlap to_levels",
-    "matching.sorting": "sort_rows sorted_rows sorted_values",
+    "matching.levels": "from_levels merged_levels overlap to_levels",
+    "matching.match": "CrossMatch MovingMatch",
+    "matching.pdm": "pdm_by_class",
     "matching.term": "MatchInputs MatchingTerm gradients representations",
     "models.mlp": "MLP",
     "models.mnist_cnn": "MnistCNN",
@@ -405,7 +402,7 @@ _RENAMED = {
     "networks_together_DECAY": ("learners.networks_together", "DECAY"),
     "page_HeldOut": ("reporting.page", "HeldOut"),
     "page_Source": ("reporting.page", "Source"),
-    "parallel_side_by_side": ("matching.parallel", "side_by_side"),
+    "parallel_side_by_side": ("matching._sort", "side_by_side"),
     "plan_combined": ("sweeps.plan", "combined"),
     "preflight_check_data": ("cli.preflight", "check_data"),
     "reliability_BOTTOM": ("reporting.page.reliability", "BOTTOM"),
@@ -451,7 +448,7 @@ _MODULES = {
     "learners_best": "learners.best",
     "learners_ensemble": "learners.ensemble",
     "learners_packed_boosting": "learners.packed_boosting",
-    "matching_gradients": "matching.gradients",
+    "matching_gradients": "matching.head_gradients",
     "matching_linear_head": "matching.linear_head",
     "reporting_comparable": "reporting.page.comparable",
     "reporting_diagnosis_picture": "reporting.diagnosis_picture",

@@ -18,7 +18,7 @@ from shiftproof.learners.algorithms.idm_extensions import (
     require_no_classes,
 )
 from shiftproof.learners.algorithms.strength_looks import StrengthLooks
-from shiftproof.matching.gradients import gradients_of
+from shiftproof.matching.head_gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 
 

@@ -3,7 +3,7 @@
 - `gradient_weight="auto"` and `representation_weight="auto"` decide during training whether and how
   strongly to match, on the held-out parts of the training domains (`auto_strength`).
 - `match_within="class"` matches representations class by class, for domains with different class
-  proportions (`matching.by_class`).
+  proportions (`matching.pdm`).
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
 from shiftproof.learners.algorithms.auto_strength import AutoStrength
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.matching.by_class import ClassMatch
-from shiftproof.matching.cross import CrossMatch
-from shiftproof.matching.pdm import pdm
-from shiftproof.matching.spread import check_order
+from shiftproof.matching.levels import check_order
+from shiftproof.matching.match import CrossMatch
+from shiftproof.matching.pdm import ClassMatch, pdm
 from shiftproof.matching.term import MatchingTerm, MatchInputs
 
 if TYPE_CHECKING:
