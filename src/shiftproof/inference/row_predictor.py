@@ -12,8 +12,7 @@ from shiftproof.data import Domain
 from shiftproof.data.domain import as_float_rows
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm
 from shiftproof.learners.exact import Exact
-from shiftproof.training.evaluate_rows import log_softmax
-from shiftproof.training.evaluation_sets import EvaluationSet, batches_of
+from shiftproof.training.evaluation_sets import EvaluationSet, batches_of, log_softmax
 
 
 class RowPredictor:
