@@ -136,8 +136,9 @@ def reading_threads(asked: int | None) -> int:
 def row_losses(task: Task, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Return the loss of each row, [n], as `models.risk` defines it, in double precision."""
     if task.kind == CLASSIFICATION:
-        losses: np.ndarray = -log_softmax(outputs.astype(np.float64), axis=1)
-        return losses[np.arange(len(labels)), labels]
+        logs: np.ndarray = log_softmax(outputs.astype(np.float64), axis=1)
+        right: np.ndarray = -logs[np.arange(len(labels)), labels]
+        return right
     errors = outputs.astype(np.float64) - labels.reshape(len(labels), -1)
     losses = np.abs(errors) if task.loss == ABSOLUTE else np.square(errors) / 2
     mean: np.ndarray = losses.mean(axis=1)
