@@ -27,7 +27,7 @@ import shiftproof
 from benchmarks.expect_simulated_page import section
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.estimates import estimate, scale_of
-from shiftproof.inference.meta_analysis import predictive, random_effects, t_interval
+from shiftproof.inference.meta_analysis import predictive, random_effects
 from shiftproof.training.outputs import Outputs, of_classes
 
 METRICS = ("auroc", "accuracy")
@@ -139,6 +139,21 @@ def _logistic() -> Any:
     from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
 
     return make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=300))
+
+
+def t_interval(
+    estimates: np.ndarray, variances: np.ndarray, level: float = 0.95
+) -> tuple[float, float]:
+    """Return the prediction interval μ̂ ± t √(τ² + s.e.²), with the REML estimate plugged in for τ².
+
+    Student's t has k − 1 degrees of freedom.  (Higgins et al. use k − 2, undefined for k = 2.)
+    """
+    from scipy.stats import t as student  # type: ignore[import-untyped]
+
+    found = random_effects(estimates, variances)
+    tail = float(student.ppf((1 + level) / 2, len(estimates) - 1))
+    reach = tail * math.hypot(found.tau, found.standard_error)
+    return found.mean - reach, found.mean + reach
 
 
 def outcomes(table: dict[str, Any], metric: str) -> dict[str, list[Outcome]]:

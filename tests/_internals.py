@@ -112,7 +112,7 @@ _NAMES = {
     "inference.export": "ColumnsLayer DESCRIPTION description exported to_onnx to_torchscript",
     "inference.export_exact": "EnsembleLayer NumberEnsembleLayer as_module",
     "inference.meta_analysis": (
-        "confidence_mixture outlier_p_values predictive random_effects reml t_interval"
+        "confidence_mixture outlier_p_values predictive random_effects reml"
     ),
     "inference.model_bytes": "model_description",
     "inference.model_file": "HEADER MODEL stored_header",

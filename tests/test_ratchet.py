@@ -39,9 +39,9 @@ def code_lines(text: str) -> int:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
-                if isinstance(first.value.value, str):
-                    lines.difference_update(range(first.lineno, first.end_lineno + 1))
+            is_constant = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+            if is_constant and isinstance(first.value.value, str):
+                lines.difference_update(range(first.lineno, first.end_lineno + 1))
     return len(lines)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _internals import estimates_estimate as estimate, predictive, t_interval
+from _internals import estimates_estimate as estimate, predictive
 
-from benchmarks.expect import main, outcomes
+from benchmarks.expect import main, outcomes, t_interval
 from benchmarks.expect_methods import EXPECT, expect_mixture, held_by_all, widths
 from benchmarks.expect_simulated import (
     DOMAINS,

@@ -11,9 +11,10 @@ from _internals import (
     predictive,
     random_effects,
     reml,
-    t_interval,
 )
 from scipy import optimize, stats
+
+from benchmarks.expect import t_interval
 
 # The 13 trials of BCG vaccine (Colditz et al., 1994): ill and well with the vaccine and without.
 BCG = np.array(

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from _internals import DataError, InvalidValue
 
-from shiftproof.information import Counts, CrossFitted, Neighbours, estimator_for, match_dimensions
+from shiftproof.information import Counts, CrossFitted, estimator_for, match_dimensions
 
-ALL = [Counts(seed=0), CrossFitted(seed=0, folds=3), Neighbours(seed=0)]
+ALL = [Counts(seed=0), CrossFitted(seed=0, folds=3)]
 NAMES = ["covariate", "label", "concept", "joint", "within_label"]
 
 
@@ -72,8 +72,8 @@ def test_order_scale_and_names_do_not_matter(estimator):
 def test_a_constant_column_does_not_matter():
     x, y, d = shifted()
     with_constant = np.insert(x, 1, 0.1, axis=1)
-    for estimator in (CrossFitted(seed=0, folds=3), Neighbours(seed=0)):
-        assert estimator.measure(with_constant, y, d) == estimator.measure(x, y, d)
+    estimator = CrossFitted(seed=0, folds=3)
+    assert estimator.measure(with_constant, y, d) == estimator.measure(x, y, d)
 
 
 def test_features_that_say_nothing_at_all():
@@ -96,14 +96,17 @@ def test_identical_domains_show_next_to_nothing(estimator):
 
 def test_a_wider_level_gives_a_wider_interval():
     x, _, d = shifted()
-    narrow, wide = (Neighbours(seed=0, level=level).covariate(x, d) for level in (0.5, 0.99))
+    narrow, wide = (
+        CrossFitted(seed=0, folds=3, level=level).covariate(x, d) for level in (0.5, 0.99)
+    )
     assert wide.interval[0] < narrow.interval[0] < narrow.interval[1] < wide.interval[1]
     assert narrow.value == wide.value
 
 
 def test_risks_are_a_single_column():
     x, _, d = shifted()
-    assert Neighbours(seed=0).covariate(x[:, 0], d) == Neighbours(seed=0).covariate(x[:, :1], d)
+    estimator = CrossFitted(seed=0, folds=3)
+    assert estimator.covariate(x[:, 0], d) == estimator.covariate(x[:, :1], d)
 
 
 def test_many_columns_and_rare_labels():
@@ -167,10 +170,8 @@ def test_a_domain_smaller_than_the_folds_is_named():
     [
         (lambda: CrossFitted(seed=0, folds=2), "`folds` must be at least 3, not 2"),
         (lambda: Counts(seed=0, level=1.0), "between 0 and 1, not 1.0"),
-        (lambda: Neighbours(seed=0, neighbours=0), "`neighbours` must be at least 1, not 0"),
         (lambda: Counts(seed=0, permutations=-1), "`permutations` must be at least 0, not -1"),
         (lambda: Counts(seed=0).measure(X, Y, D), "distinct row .* use CrossFitted"),
-        (lambda: Neighbours(seed=0).covariate(np.tile(X, 4), D), "at most 6 columns, not 8"),
     ],
 )
 def test_bad_settings_are_refused_in_one_line(build, message):

@@ -14,7 +14,7 @@ from _internals import (
 )
 from scipy import stats
 
-from shiftproof.information import Counts, CrossFitted, Neighbours
+from shiftproof.information import Counts, CrossFitted
 
 
 def most(sets: int) -> int:
@@ -141,8 +141,5 @@ def test_p_values_are_there_only_if_asked_for():
     assert all(e.p_value is None for e in CrossFitted(seed=0, folds=3).measure(x, y, d))
     asked = CrossFitted(seed=0, folds=3, permutations=9).measure(x, y, d)
     assert all(0 < e.p_value <= 1 for e in asked)
-    near = Neighbours(seed=0, permutations=9).measure(x, y, d)
-    assert near.concept.p_value is None
-    assert near.covariate.p_value == near.joint.p_value == near.within_label.p_value == 0.1
     counted = Counts(seed=0, permutations=9).measure(x[:, 0] > 0, y, d)
     assert all(0 < e.p_value <= 1 for e in counted)

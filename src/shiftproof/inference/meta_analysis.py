@@ -143,20 +143,6 @@ def reml(estimates: Numbers, variances: Numbers) -> float:
     return found if loss(found) < loss(0.0) else 0.0
 
 
-def t_interval(estimates: Numbers, variances: Numbers, level: float = 0.95) -> tuple[float, float]:
-    """Return the prediction interval μ̂ ± t √(τ² + s.e.²), with the REML estimate plugged in for τ².
-
-    Student's t has k − 1 degrees of freedom: where sampling errors are negligible this is the exact
-    interval for the next normal value after k.  (Higgins et al. use k − 2, undefined for k = 2.)
-    """
-    from scipy.stats import t as student  # type: ignore[import-untyped]
-
-    found = random_effects(estimates, variances)
-    tail = float(student.ppf((1 + level) / 2, len(estimates) - 1))
-    reach = tail * math.hypot(found.tau, found.standard_error)
-    return found.mean - reach, found.mean + reach
-
-
 def predictive(estimates: Numbers, variances: Numbers) -> Predictive:
     """Return the predictive distribution of a new domain's true value, averaged over τ."""
     return confidence_mixture(*_checked(estimates, variances))

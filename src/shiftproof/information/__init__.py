@@ -21,7 +21,6 @@ from shiftproof.information.classifiers import CrossFitted
 from shiftproof.information.contingency import mutual_information
 from shiftproof.information.counts import Counts, few_rows
 from shiftproof.information.dimensions import Matching, match_dimensions
-from shiftproof.information.neighbours import Neighbours
 from shiftproof.information.sample import Sample, checked
 
 __all__ = [
@@ -30,7 +29,6 @@ __all__ = [
     "Estimate",
     "Estimator",
     "Matching",
-    "Neighbours",
     "Shift",
     "estimator_for",
     "estimator_of",
