@@ -1,7 +1,6 @@
 """JSON lines: the same values as `json.loads` of each line."""
 
 import json
-import math
 import random
 
 import pytest
@@ -32,10 +31,9 @@ ODD = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("shared", ["", "a"])
 @pytest.mark.parametrize("data", ODD)
-def test_odd_files_are_read_as_line_by_line(data, shared):
-    assert list(json_lines(data, shared)) == one_by_one(data)
+def test_odd_files_are_read_as_line_by_line(data):
+    assert list(json_lines(data)) == one_by_one(data)
 
 
 def test_damaged_files_are_read_as_line_by_line():
@@ -46,13 +44,4 @@ def test_damaged_files_are_read_as_line_by_line():
         data = bytearray(whole.encode())
         for _ in range(rng.randrange(1, 4)):
             data[rng.randrange(len(data))] = rng.choice(b'\n\r"{},:]0 \xff')
-        for shared in ("", "a"):
-            assert list(json_lines(bytes(data), shared)) == one_by_one(bytes(data))
-
-
-def test_equal_values_are_one_object():
-    data = b'{"a": {"b": NaN}, "c": 1}\n' * 3 + b'{"a": {"b": 2}, "c": 1}\n'
-    first, second, third, other = (value for value, _ in json_lines(data, "a"))
-    assert second["a"] is third["a"]
-    assert math.isnan(first["a"]["b"])
-    assert other["a"] == {"b": 2}
+        assert list(json_lines(bytes(data))) == one_by_one(bytes(data))

@@ -1,22 +1,12 @@
-import io
 import json
-import os
-import pickle
 
 import pytest
 from _internals import (
     DataError,
     Evaluation,
-    OutputShift,
-    PackedEvaluations,
-    read_each,
-    read_outcome,
     read_run_folder,
     read_sweep,
-    sweeps_read_worker as read_worker,
 )
-
-from shiftproof import ShiftproofError
 
 DOMAINS = ["dark", "a/b", "noisy"]
 
@@ -117,48 +107,6 @@ def test_folders_that_hold_no_sweep(tmp_path):
     (tmp_path / "other/results.jsonl").write_text("")
     with pytest.raises(DataError, match="mixes runs of Shiftproof"):
         read_sweep(tmp_path)
-
-
-def test_packed_evaluations_are_the_same():
-    shift = OutputShift(2, (0.5, None), 0.1, 0.2, 0.04)
-    plain = (
-        Evaluation(1, (0.5, None), (None, 1), (0.25, None), None, "too few", (("gray", 1.0),)),
-        Evaluation(2, (0.1 + 0.2, 1e-300), (0.5, 0.5), None, shift, losses=(("loss", 0.3),)),
-    )
-    packed = PackedEvaluations(plain)
-    assert packed == plain
-    assert tuple(packed) == plain
-    assert packed[-1] == plain[-1]
-    assert isinstance(packed[-1].shift, OutputShift)
-    assert packed[-1:] == plain[-1:]
-    assert len(packed) == 2
-    assert hash(packed) == hash(plain)
-    assert not PackedEvaluations(())
-    assert packed != plain[:1]
-    assert pickle.loads(pickle.dumps(packed)) == plain
-
-
-def test_many_runs_are_read_in_parallel_and_come_out_alike(tmp_path, monkeypatch):
-    folders = [tmp_path / str(n) for n in range(9)]
-    for n, folder in enumerate(folders):
-        write_run(folder, seeds=(n, 0))
-    alone = read_each(read_outcome, folders)
-    monkeypatch.setattr(read_worker, "FEWEST", 3)
-    assert read_each(read_outcome, folders, processes=3) == alone
-    (folders[-1] / "records.jsonl").write_text("{}\n")
-    with pytest.raises(ShiftproofError, match=r"records\.jsonl is damaged in line 1"):
-        read_each(read_outcome, folders, processes=3)
-
-
-def test_a_process_that_reads_does_not_wait_until_its_answers_are_fetched():
-    fcntl = pytest.importorskip("fcntl")
-    if not hasattr(fcntl, "F_GETPIPE_SZ"):
-        pytest.skip("only Linux tells the size of a pipe")
-    end, begin = os.pipe()
-    with open(end, "rb"), open(begin, "wb") as pipe:
-        read_worker._widen(pipe)
-        assert fcntl.fcntl(pipe, fcntl.F_GETPIPE_SZ) == 1 << 20
-    read_worker._widen(io.BytesIO())  # where it cannot be done, nothing happens
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,6 @@ from shiftproof.sweeps.combine.stored import Combined, combined_results, read_co
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
-from shiftproof.sweeps.resources import without_cycle_search
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
@@ -213,7 +212,6 @@ FORMATS: dict[str, Callable[[Report], str]] = {
 }
 
 
-@without_cycle_search()
 def report(
     *folders: str | os.PathLike[str],
     selection: str | Sequence[str] | None = None,

@@ -81,21 +81,16 @@ def read_regular(path: str | Path) -> bytes:
         if error.errno != errno.ELOOP:
             raise
         raise _not_regular(path) from None
-    try:
-        told = os.fstat(opened)
-        if not stat.S_ISREG(told.st_mode):
-            raise _not_regular(path)
-        if told.st_size > _LARGEST:
+    status = os.fstat(opened)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(opened)
+        raise _not_regular(path)
+    with open(opened, "rb") as file:
+        if status.st_size > _LARGEST:
             raise DataError(
                 f"{path} has more than {_LARGEST // 2**20} MiB: it is damaged; remove it"
             )
-        # Twice as fast as a file object, since a sweep has a hundred thousand small files.
-        data = os.read(opened, told.st_size + 1)
-        while len(data) != told.st_size and (more := os.read(opened, told.st_size + 1)):
-            data += more  # the file grew meanwhile, or one call does not read all of it
-        return data
-    finally:
-        os.close(opened)
+        return file.read()
 
 
 def require_regular(path: Path) -> None:

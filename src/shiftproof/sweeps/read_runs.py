@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
-from shiftproof.sweeps.find_files import find_files
-from shiftproof.sweeps.read_worker import read_each
 from shiftproof.sweeps.results import RunOutcome, checked
 from shiftproof.sweeps.run_archive import read_archive
 from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
@@ -47,7 +46,7 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
                 f"{path} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
                 " results.jsonl (DomainBed) anywhere in it"
             )
-        found += read_each(read_outcome, [job.parent for job in jobs])
+        found += [read_outcome(job.parent) for job in jobs]
         foreign += logs
         standalone += own
     # Read all at once: how these runs are judged or named depends on the others.
@@ -59,6 +58,18 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
 def job_files(folder: Path) -> list[Path]:
     """Return the ``job.json`` of every run below a folder, except retrained runs in a sweep."""
     return _of_sweep(find_files(folder, _OURS))
+
+
+def find_files(folder: Path, names: Collection[str]) -> dict[str, list[Path]]:
+    """Return the paths below ``folder`` with each of the given names, each list sorted.
+
+    Links to folders are not followed, and unreadable folders are skipped.
+    """
+    paths: dict[str, list[Path]] = {name: [] for name in names}
+    for parent, folders, files in os.walk(folder):
+        for name in paths.keys() & {*folders, *files}:
+            paths[name].append(Path(parent, name))
+    return {name: sorted(own) for name, own in paths.items()}
 
 
 def _of_sweep(files: Mapping[str, Sequence[Path]]) -> list[Path]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import os
-from collections.abc import Iterator
 
 from shiftproof.core.cores import cores
 
@@ -39,19 +36,3 @@ def available_memory() -> int | None:
     except OSError:
         pass
     return None
-
-
-@contextlib.contextmanager
-def without_cycle_search() -> Iterator[None]:
-    """Disable garbage collection of reference cycles within the context.
-
-    For code that creates very many objects without cycles: each collection scans all of them, and
-    takes a quarter of the time.
-    """
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

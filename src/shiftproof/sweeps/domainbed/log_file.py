@@ -33,7 +33,7 @@ def read_log_file(path: Path) -> LogFile:
     records: list[Record] = []
     cut = False
     args = None
-    for number, (record, whole) in enumerate(json_lines(read_regular(path), "args"), start=1):
+    for number, (record, whole) in enumerate(json_lines(read_regular(path)), start=1):
         if record is None and not whole:
             cut = True
             break

@@ -23,8 +23,7 @@ from shiftproof.sweeps.domainbed.log_file import (
     read_log_file,
 )
 from shiftproof.sweeps.domainbed.names import DATASET_NAMES
-from shiftproof.sweeps.packed import PackedEvaluations
-from shiftproof.sweeps.results import Mark, Origin, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Mark, Origin, RunOutcome
 
 CUT = "the last line of the log is cut short and was left out"
 OUTSIDE = "an accuracy outside [0, 1] counts as not evaluated"
@@ -146,7 +145,7 @@ def _accuracy_names(domains: int) -> list[str]:
 
 def _evaluations(
     records: Sequence[Record], domains: int, count: int
-) -> tuple[PackedEvaluations, int]:
+) -> tuple[tuple[Evaluation, ...], int]:
     """Return the evaluations of ``domains`` domains, and how many accuracies are not in [0, 1].
 
     ``count`` is the number of domains for which the records have accuracies.
@@ -161,9 +160,11 @@ def _evaluations(
     if count > domains or not _are_shares([value for row in rows for value in row]):
         rows = [tuple(map(_share, row)) for row in rows]
         outside = sum(map(_outside, records))
-    steps = [record["step"] + 1 for record in records]
-    inside, out = [row[:domains] for row in rows], [row[domains:] for row in rows]
-    return PackedEvaluations.of_fields(steps, inside, out), outside
+    evaluations = tuple(
+        Evaluation(record["step"] + 1, row[:domains], row[domains:])
+        for record, row in zip(records, rows, strict=True)
+    )
+    return evaluations, outside
 
 
 def _marks(file: LogFile, outside: int, records: Sequence[Record]) -> Iterator[Mark]:

@@ -15,8 +15,6 @@ from shiftproof.sweeps.domainbed.logged_attempts import (
     read_pooled_log,
 )
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, algorithm_title
-from shiftproof.sweeps.packed import PackedEvaluations
-from shiftproof.sweeps.read_worker import read_each
 from shiftproof.sweeps.results import Mark, RunKey, RunOutcome
 
 LEFT_OUT = "another attempt in the same log was left out; `as_domainbed` pools the attempts"
@@ -39,8 +37,7 @@ def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[
     finished if it left ``done``, or if it reached its end (`Attempt.reached_end`).  It has diverged
     if its last loss is not finite.
     """
-    read = read_each(read_pooled_log if pooled else read_log, list(files))
-    logs = [log for found in read for log in found]
+    logs = [log for path in files for log in (read_pooled_log if pooled else read_log)(path)]
     spelled = {attempt.identity.algorithm for log in logs for attempt in log.attempts}
     if pooled:
         return _pooled([_named(log.attempts[0], spelled) for log in logs])
@@ -90,8 +87,7 @@ def _pooled(outcomes: Iterable[RunOutcome]) -> list[RunOutcome]:
         marks = [mark for outcome in group for mark in outcome.marks]
         if len({e.step for e in evaluations}) < len(evaluations):
             marks.append(Mark(POOLED, len(evaluations)))
-        packed = PackedEvaluations(evaluations)
-        found.append(replace(group[0], evaluations=packed, marks=tuple(marks)))
+        found.append(replace(group[0], evaluations=tuple(evaluations), marks=tuple(marks)))
     return found
 
 

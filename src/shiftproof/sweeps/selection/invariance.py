@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shiftproof.sweeps.packed import has_shift
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 from shiftproof.theory.target import target_gap
@@ -60,7 +59,7 @@ class Invariance(StepSelector):
 
     def can_score(self, runs: Sequence[RunOutcome]) -> bool:
         """Return whether any run has measured the shift of its outputs."""
-        return any(has_shift(run.evaluations) for run in runs)
+        return any(e.shift is not None for run in runs for e in run.evaluations)
 
     def why_unscored(self, run: RunOutcome) -> str:
         """Return why the outputs could not be tested, if that is known."""
