@@ -27,9 +27,8 @@ from shiftproof.sweeps.combine.soup import Soup, Weights, greedy_soup, uniform_s
 from shiftproof.sweeps.combine.stored import CombinedFolder, CombinedResult
 from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.training.checkpoint import save_state
+from shiftproof.training.checkpoint import read_checkpoint, save_state
 from shiftproof.training.config import RunConfig
-from shiftproof.training.load_weights import read_checkpoint
 from shiftproof.training.run_folder import RunFolder
 
 MOST_NAMED = 3

@@ -23,17 +23,21 @@ from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 from shiftproof.sweeps.combine.soup import Soup, Weights, refresh_statistics
+from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import predictions
-from shiftproof.training.evaluate_rows import row_outputs
-from shiftproof.training.evaluation_sets import EvaluationSet, plan_evaluation, reading_threads
+from shiftproof.training.evaluation_sets import (
+    EvaluationSet,
+    plan_evaluation,
+    reading_threads,
+    row_outputs,
+)
 from shiftproof.training.fitting import fitted_exact
 from shiftproof.training.load_run import (
     fitted_preparation,
     read_arrays,
     without_starting_weights,
 )
-from shiftproof.training.load_weights import read_checkpoint, weights_in_place
 from shiftproof.training.rows import ready_for
 from shiftproof.training.trainer import build_algorithm
 
