@@ -15,6 +15,14 @@ import _internals
 import pytest
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--record",
+        action="store_true",
+        help="write tests/recorded/expected anew, and compare nothing",
+    )
+
+
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     """A place of its own for what outlives a command, and not the user's."""

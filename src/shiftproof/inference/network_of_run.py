@@ -11,10 +11,10 @@ from shiftproof.inference.predictor import Predictor, StemPredictor
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.stem import in_standard_units
 from shiftproof.learners.exact import Exact
+from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
 from shiftproof.training.config import RunConfig
 from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.load_run import without_starting_weights
-from shiftproof.training.load_weights import read_checkpoint, weights_in_place
 from shiftproof.training.trainer import build_algorithm
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import Domain
 from shiftproof.data.domain import as_float_rows
 from shiftproof.data.input_forms import InputForm, Inputs, TableForm
 from shiftproof.learners.exact import Exact
-from shiftproof.training.evaluate_rows import log_softmax
 from shiftproof.training.evaluation_sets import EvaluationSet, batches_of
 
 
@@ -46,8 +46,8 @@ class RowPredictor:
         """Return probabilities [n, c] as float32, or numbers in label units."""
         outputs, task = self.algorithm.predict(x).astype(np.float32), self.algorithm.task
         if task.kind == CLASSIFICATION:
-            chances: np.ndarray = np.exp(log_softmax(outputs)).astype(np.float32)
-            return chances
+            chances: np.ndarray = np.exp(log_softmax(outputs.astype(np.float64), axis=1))
+            return chances.astype(np.float32)
         return task.in_units(outputs.astype(np.float64))
 
     def weights(self) -> dict[str, np.ndarray]:

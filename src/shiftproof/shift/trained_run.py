@@ -27,16 +27,20 @@ from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import predicted_class
 from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.samples import Positions, batches
+from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluate_rows import row_losses, row_outputs
-from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
+from shiftproof.training.evaluation_sets import (
+    EvaluationSet,
+    reading_threads,
+    row_losses,
+    row_outputs,
+)
 from shiftproof.training.fitting import fitted_exact
 from shiftproof.training.load_run import (
     fitted_preparation,
     read_arrays,
     without_starting_weights,
 )
-from shiftproof.training.load_weights import read_checkpoint, weights_in_place
 from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.trainer import build_algorithm
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
@@ -20,7 +24,6 @@ from shiftproof.learners.base import ALGORITHMS
 from shiftproof.models.registry import MODELS
 from shiftproof.models.weights_name import content_hash
 from shiftproof.training.sample_weights import training_weights, without_weightless
-from shiftproof.training.standard_units import standard_units
 
 if TYPE_CHECKING:
     from shiftproof.models.base import Model
@@ -181,3 +184,36 @@ def declared_hparams(declared: type, hparams: Mapping[str, object]) -> dict[str,
     """Return the hyper-parameters that a class declares."""
     names = specs(declared)
     return {name: value for name, value in hparams.items() if name in names}
+
+
+def standard_units(
+    labels: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return mean and standard deviation of each target, with equal weight for each domain.
+
+    Within a domain, samples are weighted by `weights`, if given.
+
+    >>> standard_units([np.array([0.0, 2.0]), np.array([5.0, 5.0, 5.0])])
+    ((3.0,), (2.1213203435596424,))
+    >>> standard_units([np.array([0.0, 2.0])], [np.array([3.0, 1.0])])[0]
+    (0.5,)
+    """
+    centers, scales = [], []
+    for own in zip(*(_columns(part) for part in labels), strict=True):
+        center = _mean_of_means(own, weights)
+        variance = _mean_of_means([np.square(part - center) for part in own], weights)
+        centers.append(center)
+        scales.append(math.sqrt(variance) or 1.0)
+    return tuple(centers), tuple(scales)
+
+
+def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> float:
+    if weights is None:
+        return fmean(float(part.mean()) for part in parts)
+    pairs = zip(parts, weights, strict=True)
+    return fmean(float(np.average(part, weights=weight)) for part, weight in pairs)
+
+
+def _columns(labels: np.ndarray) -> np.ndarray:
+    """Return the labels with one row per target, [targets, n]."""
+    return np.ascontiguousarray(labels.reshape(len(labels), -1).T)

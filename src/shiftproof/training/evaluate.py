@@ -1,6 +1,6 @@
 """Evaluation of a network: accuracy or errors, and risk, on the requested sets only.
 
-`training.evaluate_rows` does the same for algorithms fitted at once.
+`training.evaluation_sets` does the same for algorithms fitted at once.
 """
 
 from __future__ import annotations

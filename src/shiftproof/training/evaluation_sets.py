@@ -1,4 +1,9 @@
-"""The samples that a run is evaluated on, their batches, and their scores."""
+"""The samples that a run is evaluated on, their batches, and their scores.
+
+`evaluate_rows` scores algorithms that are fitted at once, without torch; `training.evaluate` scores
+networks.  `held_out_sets` are the samples that an algorithm looks at while it trains
+(`Algorithm.looks`).
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,16 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.seeding import seed_hash
+from shiftproof.core.types import CLASSIFICATION, Task
 from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.domain import as_float_rows
 from shiftproof.data.splits import Split
+from shiftproof.learners.exact import Exact
+from shiftproof.models.loss_names import ABSOLUTE
 from shiftproof.training.config import RunConfig
 
 # The largest batch; bytes are counted as float32.
@@ -120,3 +131,74 @@ def reading_threads(asked: int | None) -> int:
     if asked < 0:
         raise InvalidValue(f"`workers` must be at least 0, not {asked}")
     return asked
+
+
+def row_losses(task: Task, outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the loss of each row, [n], as `models.risk` defines it, in double precision."""
+    if task.kind == CLASSIFICATION:
+        logs: np.ndarray = log_softmax(outputs.astype(np.float64), axis=1)
+        right: np.ndarray = -logs[np.arange(len(labels)), labels]
+        return right
+    errors = outputs.astype(np.float64) - labels.reshape(len(labels), -1)
+    losses = np.abs(errors) if task.loss == ABSOLUTE else np.square(errors) / 2
+    mean: np.ndarray = losses.mean(axis=1)
+    return mean
+
+
+def row_outputs(learner: Exact, subset: EvaluationSet) -> np.ndarray:
+    """Return the predicted log-probabilities or numbers for the rows of a set, as float32."""
+    found = [learner.predict(as_float_rows(subset.domain.rows(own))) for own in batches_of(subset)]
+    whole: np.ndarray = np.concatenate(found).astype(np.float32)
+    return whole
+
+
+def evaluate_rows(learner: Exact, subset: EvaluationSet, *, keep_outputs: bool = False) -> Score:
+    """Return the score on a set."""
+    task = learner.task
+    outputs, labels = row_outputs(learner, subset), subset.domain.label_array[subset.index]
+    risk = float(row_losses(task, outputs, labels).mean())
+    if task.kind == CLASSIFICATION:
+        right = int((outputs.argmax(axis=1) == labels).sum())
+        measured = {"accuracy": right / len(labels)}
+    else:
+        y = labels.reshape(len(labels), -1)
+        error = outputs.astype(np.float64) - y
+        sums = np.stack([y, np.square(y), np.abs(error), np.square(error)]).mean(axis=1)
+        measured = error_measures(sums.T.tolist(), task.scale[0] if task.num_outputs == 1 else 1.0)
+    return Score(measured, risk, (outputs, labels) if keep_outputs else None)
+
+
+# Until matching starts, all looks together process at most this share of the samples that training
+# processes, or a batch each if that is more.  They need only forward passes, a third of the work of
+# a step: a fifth adds 7%, and the test itself some more (`results/auto.md`).  After that, a look
+# evaluates four sets of weights.
+SHARE = 0.2
+
+
+def held_out_sets(
+    config: RunConfig, dataset: DomainDataset, splits: Sequence[Split], batch: int, looks: int
+) -> list[EvaluationSet]:
+    """Return samples of each training domain's held-out part, the same ones for every look.
+
+    `batch` is the number of samples in a step, over all domains.  Every domain contributes the same
+    share of its samples; a look uses at least a batch of samples, if there are that many.
+    """
+    if config.holdout == 0:
+        raise InvalidValue(
+            f"{config.algorithm} with automatic strength decides on the held-out parts of the"
+            " training domains: set `holdout` above 0"
+        )
+    pairs = [
+        (domain, split.out)
+        for domain, split in zip(dataset.domains, splits, strict=True)
+        if domain.name not in config.test_domains and len(split.out) > 0
+    ]
+    total = sum(len(out) for _, out in pairs)
+    most = max(batch, int(SHARE * config.steps * batch / looks))
+    sets = []
+    for domain, out in pairs:
+        count = len(out) if total <= most else max(1, len(out) * most // total)
+        rng = np.random.default_rng(seed_hash("looks", config.data_seed, domain.name))
+        chosen = np.sort(rng.permutation(out)[:count])
+        sets.append(EvaluationSet(f"{domain.name}/out", domain, chosen, "train-out"))
+    return sets

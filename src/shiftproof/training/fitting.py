@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import allowed_threads
 from shiftproof.core.seeding import seed_hash, stream_seed
@@ -22,8 +23,7 @@ from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.training.array_state import State, load_arrays, save_arrays
 from shiftproof.training.config import INVARIANCE, RunConfig
-from shiftproof.training.evaluate_rows import evaluate_rows, log_softmax
-from shiftproof.training.evaluation_sets import Score, plan_evaluation
+from shiftproof.training.evaluation_sets import Score, evaluate_rows, plan_evaluation
 from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.outputs import AnyOutputs, in_row_order
 from shiftproof.training.records import Record
@@ -161,7 +161,7 @@ class Fitting(Session):
     ) -> AnyOutputs:
         task, predicted = self.algorithm.task, np.concatenate(outputs)
         if task.kind == CLASSIFICATION:
-            predicted = np.exp(log_softmax(predicted))
+            predicted = np.exp(log_softmax(predicted.astype(np.float64), axis=1))
         return in_row_order(task, predicted, np.concatenate(labels), rows)
 
     def _shift(self, scores: Mapping[str, Score]) -> dict[str, Any]:

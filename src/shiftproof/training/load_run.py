@@ -1,6 +1,6 @@
 """Load a run from its folder: its configuration and its checkpoint.
 
-`training.load_weights` loads the weights of a network.
+`training.checkpoint` loads the weights of a network.
 """
 
 from __future__ import annotations

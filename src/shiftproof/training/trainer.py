@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -11,9 +11,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
+from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -25,18 +27,79 @@ from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State, load_state, save_state
-from shiftproof.training.compiling import compile_network, compiling
 from shiftproof.training.config import INVARIANCE, RunConfig
-from shiftproof.training.device_series import DeviceSeries
 from shiftproof.training.evaluate import evaluate, outputs_of
-from shiftproof.training.evaluation_sets import EvaluationSet, Score, plan_evaluation
+from shiftproof.training.evaluation_sets import EvaluationSet, Score, held_out_sets, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
-from shiftproof.training.looks import held_out_sets
 from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
 from shiftproof.training.threads import ThreadChoice
+
+# Numbers in one tensor of a `DeviceSeries`.
+ROOM = 256
+
+
+class DeviceSeries:
+    """One number per step, kept on the device until it is read, in a few tensors.
+
+    One tensor per number would be simpler, but thousands of tiny allocations between the large ones
+    of a step fragment the heap: the memory of a run on images would grow by half a megabyte per
+    step.
+    """
+
+    def __init__(self, values: Tensor | None = None) -> None:
+        self._filled = [] if values is None or len(values) == 0 else [values.detach().clone()]
+        self._open: Tensor | None = None
+        self._count = 0
+
+    def append(self, value: Tensor) -> None:
+        """Add a number, without waiting for the device."""
+        if self._open is None:
+            self._open = torch.empty(ROOM, dtype=value.dtype, device=value.device)
+        self._open[self._count].copy_(value)
+        self._count += 1
+        if self._count == ROOM:
+            self._filled.append(self._open)
+            self._open, self._count = None, 0
+
+    def values(self) -> Tensor:
+        """Return all numbers so far, [n]."""
+        parts = list(self._filled)
+        if self._open is not None:
+            parts.append(self._open[: self._count])
+        return torch.cat(parts) if parts else torch.empty(0)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._filled)) + self._count
+
+
+def compile_network(network: nn.Module) -> None:
+    """Compile like ``network.compile()``, even a ``Sequential`` of torch's own layers.
+
+    In older torch, such as 2.7, that method silently does nothing for these, because it compiles
+    no function of torch's own modules; the function here is ours.
+    """
+
+    def call(*inputs: Any) -> Any:
+        return network._call_impl(*inputs)  # type: ignore[no-untyped-call]
+
+    network._compiled_call_impl = torch.compile(call)
+
+
+@contextlib.contextmanager
+def compiling() -> Iterator[None]:
+    """Raise an error of one line if torch cannot compile a network."""
+    try:
+        yield
+    except Exception as error:
+        if not type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise
+        raise InvalidValue(
+            f"torch cannot compile the network ({reason_of(error, 120)}); install a C++ compiler,"
+            " or leave out `compile`"
+        ) from error
 
 
 @dataclass

@@ -1,0 +1,277 @@
+"""Run commands in this process, and write what they do as text that is the same everywhere.
+
+A recording holds, for each command, the exit code, both outputs, the files written and the content
+of some of them, without what differs between two equal runs: folders, seconds, dates, versions.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import importlib.metadata
+import io
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from _internals import Records, cli_main
+from recorded.commands import RESULTS, ROOT, Command, Group
+
+EXPECTED = Path(__file__).with_name("expected")
+COLUMNS = 110
+DIGITS = 9
+RELATIVE, ABSOLUTE = 1e-6, 1e-9
+# What a run is not described by.
+DROPPED = {"seconds", "timings", "environment"}
+NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)\b")
+DURATION = re.compile(r"\b\d+(?:[.,–]\d+)*\s(?:ms|s|min|h)\b(?! of)")
+# Of a page: what is left out, and what does not end a line.
+LEFT_OUT = {"script", "style", "svg"}
+INLINE = {"a", "abbr", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup"}
+
+
+class Stopped(Exception):
+    """What ends a command in the middle; nothing of the package knows it."""
+
+
+class Text(HTMLParser):
+    """The text of a page: a line for each block, no scripts, styles or drawings."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines = [""]
+        self._inside = 0
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._inside += tag in LEFT_OUT
+        self._break(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside -= tag in LEFT_OUT
+        self._break(tag)
+
+    def handle_data(self, data: str) -> None:
+        if not self._inside:
+            self.lines[-1] += data
+
+    def _break(self, tag: str) -> None:
+        if tag in ("td", "th"):
+            self.lines[-1] += "  "
+        elif tag not in INLINE:
+            self.lines.append("")
+
+
+def text_of_page(html: str) -> str:
+    parser = Text()
+    parser.feed(html)
+    lines = (" ".join(re.sub(r"\s{2,}", " | ", line.strip()).split()) for line in parser.lines)
+    return "\n".join(line for line in lines if line)
+
+
+def compact(value: Any, indent: int = 0) -> str:
+    """Return JSON whose lines are filled: what fits on a line is on one line."""
+    line = json.dumps(value, ensure_ascii=False)
+    if len(line) + indent <= COLUMNS or not isinstance(value, dict | list) or not value:
+        return line
+    if isinstance(value, dict):
+        parts = [
+            f"{json.dumps(key, ensure_ascii=False)}: {compact(item, indent + 1)}"
+            for key, item in value.items()
+        ]
+    else:
+        parts = [compact(item, indent + 1) for item in value]
+    space = " " * (indent + 1)
+    lines: list[str] = []
+    for n, part in enumerate(parts):
+        word = part + "," * (n < len(parts) - 1)
+        last = lines[-1] if lines else ""
+        if last and "\n" not in last + word and len(last) + 1 + len(word) <= COLUMNS:
+            lines[-1] = f"{last} {word}"
+        else:
+            lines.append(space + word)
+    ends = "{}" if isinstance(value, dict) else "[]"
+    return ends[0] + "\n" + "\n".join(lines) + "\n" + " " * indent + ends[1]
+
+
+def plain(value: Any) -> Any:
+    """Leave out what differs between two equal runs, and round numbers to nine digits."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items() if key not in DROPPED}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and math.isfinite(value):
+        return float(f"{value:.{DIGITS}g}")
+    return value
+
+
+def as_json(text: str) -> str | None:
+    """Return JSON, or lines of it, as recorded; None if the text is something else."""
+    try:
+        if text.lstrip().startswith(("{", "[")):
+            return compact(plain(json.loads(text)))
+    except json.JSONDecodeError:
+        pass
+    try:
+        values = [json.loads(line) for line in text.splitlines()]
+    except json.JSONDecodeError:
+        return None
+    if not values or not all(isinstance(value, dict) for value in values):
+        return None
+    return "\n".join(compact(plain(value)) for value in values)
+
+
+def rounded_table(text: str) -> str:
+    """Return CSV with numbers of nine digits."""
+    rows = csv.reader(io.StringIO(text))
+    return "\n".join(
+        ",".join(f"{float(cell):.{DIGITS}g}" if NUMBER.fullmatch(cell) else cell for cell in row)
+        for row in rows
+    )
+
+
+class Folder:
+    """The folder that the commands of a group work in."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Return each file with what changes when it is written."""
+        paths = (p for p in self.path.rglob("*") if p.is_file() and p.name != "lock")
+        return {
+            str(p.relative_to(self.path)): (p.stat().st_mtime_ns, p.stat().st_ino) for p in paths
+        }
+
+    def without_places(self, text: str) -> str:
+        for place, name in (
+            (self.path, "<here>"), (RESULTS, "<results>"), (ROOT, "<root>")
+        ):  # fmt: skip
+            text = text.replace(str(place), name)
+        version = importlib.metadata.version("shiftproof")
+        return text.replace(f"shiftproof {version}", "shiftproof <version>")
+
+    def content(self, name: str) -> str:
+        """Return the recorded form of a file."""
+        text = (self.path / name).read_text("utf-8")
+        if name.endswith(".html"):
+            text = DURATION.sub("<time>", text_of_page(text))
+        elif name.endswith((".json", ".jsonl")):
+            text = as_json(text) or text
+        elif name.endswith(".csv"):
+            text = rounded_table(text)
+        return self.without_places(text)
+
+    def printed(self, text: str) -> str:
+        """Return the recorded form of an output."""
+        text = "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
+        return self.without_places(as_json(text) or DURATION.sub("<time>", text))
+
+
+def run_command(arguments: list[str], read: Callable[[], tuple[str, str]]) -> tuple[str, str, str]:
+    """Run a command in this process; return how it ended and both outputs."""
+    read()
+    code: object = 0
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", ["shiftproof", *arguments])
+        try:
+            cli_main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        except Stopped:
+            code = "stopped"
+    return str(code), *read()
+
+
+def stopping(patch: pytest.MonkeyPatch, at: int) -> None:
+    """Let the n-th record of a run end the command, as a kill between two steps would."""
+    append, count = Records.append, [0]
+
+    def counting(self: Records, record: Any) -> None:
+        count[0] += 1
+        if count[0] == at:
+            raise Stopped
+        append(self, record)
+
+    patch.setattr(Records, "append", counting)
+
+
+def listed(names: list[str]) -> Iterator[str]:
+    """Write files as one line a folder."""
+    folders: dict[str, list[str]] = {}
+    for name in sorted(names):
+        folder, _, file = name.rpartition("/")
+        folders.setdefault(folder, []).append(file)
+    for folder, files in folders.items():
+        yield f"{folder}/: {'  '.join(files)}" if folder else "  ".join(files)
+
+
+def record_command(
+    command: Command, folder: Folder, read: Callable[[], tuple[str, str]]
+) -> Iterator[str]:
+    """Run a command and write down what it did."""
+    before = folder.files()
+    with pytest.MonkeyPatch.context() as patch:
+        if command.stop_at:
+            stopping(patch, command.stop_at)
+        code, out, err = run_command(command.arguments, read)
+    after = folder.files()
+    yield f"$ shiftproof {command.line}"
+    yield f"exit {code}"
+    for title, text in (("stdout", folder.printed(out)), ("stderr", folder.printed(err))):
+        if text:
+            yield f"--- {title}"
+            yield text
+    changed = [name for name in after if after[name] != before.get(name)]
+    gone = [name for name in before if name not in after]
+    for title, names in (("written", changed), ("removed", gone)):
+        if names:
+            yield f"--- {title}"
+            yield from listed(names)
+    for pattern in command.show:
+        names = sorted(str(p.relative_to(folder.path)) for p in folder.path.glob(pattern))
+        if not names:
+            yield f"--- no file {pattern}"
+        for name in names:
+            yield f"--- {name}"
+            yield folder.content(name)
+    yield ""
+
+
+def record_group(group: Group, path: Path, read: Callable[[], tuple[str, str]]) -> str:
+    """Run the commands of a group in a folder; return the recording."""
+    folder = Folder(path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        for name in [name for name in os.environ if name.startswith(("SHIFTPROOF", "WORLD"))]:
+            patch.delenv(name)
+        patch.setenv("SHIFTPROOF_HOME", str(path / "home"))
+        patch.setenv("COLUMNS", str(COLUMNS))
+        patch.setenv("NO_COLOR", "1")
+        parts = [line for c in group.commands for line in record_command(c, folder, read)]
+    return "\n".join(parts)
+
+
+def difference(expected: str, got: str) -> str:
+    """Return the lines that differ, other than by rounding: "" if there are none."""
+
+    def same(a: str, b: str) -> bool:
+        if NUMBER.sub("#", a) != NUMBER.sub("#", b):
+            return False
+        pairs = zip(NUMBER.findall(a), NUMBER.findall(b), strict=True)
+        return all(
+            math.isclose(float(x), float(y), rel_tol=RELATIVE, abs_tol=ABSOLUTE) for x, y in pairs
+        )
+
+    old, new = expected.splitlines(), got.splitlines()
+    if len(old) == len(new) and all(map(same, old, new)):
+        return ""
+    if len(old) == len(new):  # only what differs by more than rounding
+        new = [a if same(a, b) else b for a, b in zip(old, new, strict=True)]
+    return "\n".join(difflib.unified_diff(old, new, "recorded", "now", lineterm="", n=2))
