@@ -170,7 +170,7 @@ _NAMES = {
     "learners.algorithms.two_stage": "PENALTIES",
     "learners.algorithms.urm": "URM",
     "learners.algorithms.wise_ft": "WiSEFT",
-    "learners.best": "NO_CONCEPT_SHIFT TOO_FEW_DOMAINS not_called_for planned portfolio",
+    "learners.best": "planned portfolio",
     "learners.boosting": "BoostingCandidate FEWEST_BINS ROWS_A_BIN ROWS_A_LEAF",
     "learners.calibration": "fit_temperature tempered",
     "learners.calibration_scores": "_maximum fitted_intercept fitted_slope",
@@ -184,9 +184,6 @@ _NAMES = {
     "learners.judging": "Judged held_out_scores judge single",
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
-    "learners.matched": "MatchedProblems",
-    "learners.network": "NetworkCandidate",
-    "learners.networks_together": "_AdamW _activations _gradients logits_of trained_networks",
     "learners.number_calibration": (
         "fitted_number_intercept fitted_number_slope number_intercept number_slope"
     ),
@@ -388,7 +385,6 @@ _RENAMED = {
     "lead_lead": ("reporting.page.answer.lead", "lead"),
     "methods_METHODS": ("sweeps.combine.methods", "METHODS"),
     "network_DECAY": ("shift.network", "DECAY"),
-    "networks_together_DECAY": ("learners.networks_together", "DECAY"),
     "page_HeldOut": ("reporting.page", "HeldOut"),
     "page_Source": ("reporting.page", "Source"),
     "parallel_side_by_side": ("matching._sort", "side_by_side"),
