@@ -89,8 +89,8 @@ def uniform_risk(logits: Tensor) -> Tensor:
 class SagNet(ERM):
     """Classify by content, not style: min ℓ(ψ(mixed style)), then φ fools the style head s.
 
-    Style and content of features are those above, and partners are drawn from the whole batch.  Each
-    update has three parts:
+    Style and content of features are those above, and partners are drawn from the whole batch.
+    Each update has three parts:
 
     1. content: φ and ψ minimise the risk of ψ on features whose style is mixed with a partner's;
     2. style: s minimises its risk on features with their own style and a partner's content;
