@@ -303,7 +303,8 @@ def _standardized_lines(outcomes: Sequence[dict[str, Any]]) -> list[str]:
         "## Standardized by domain, where held-out training domains say so",
         "",
         "`best` with `standardize='auto'`, which has been removed since: each candidate takes the"
-        " rows as they are, and another one standardised by their domain; held-out training domains decide what counts."
+        " rows as they are, and another one standardised by their domain; held-out training"
+        " domains decide what counts."
         f" *none* had {found[-1]['budget']:g} seconds of candidates, *auto* twice as many for twice"
         " the candidates. *Weight*: share of the ensemble that takes standardised rows, mean over"
         " domains. *Worst*: largest loss of accuracy of a domain, in points.",
