@@ -17,8 +17,8 @@ from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.learners.algorithms import Algorithm, adrmx, cad, mixup, selfreg, trm
+from shiftproof.learners.algorithms.trm import neumann_inverse
 from shiftproof.penalties.domain_bottleneck import BASE_TEMPERATURE, domain_bottleneck, log_sum
-from shiftproof.penalties.inverse_hessian import neumann_inverse
 
 
 class Draws:
