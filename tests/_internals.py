@@ -85,9 +85,7 @@ _NAMES = {
     "data.tables.read_arrays": "read_arrays",
     "data.tables.read_file": "read_frame",
     "data.tables.unseen": "unseen_notes",
-    "data.within_domain": (
-        "categorical_columns standardized standardized_by_site with_both_views within_domains"
-    ),
+    "data.within_domain": ("categorical_columns standardized standardized_by_site within_domains"),
     "inference.adaptation.adapt": "Adapted NO_RECORD Shares adapted checked_adapt",
     "inference.adaptation.held_out": "class_shares",
     "inference.adaptation.held_out_gains": "held_out_gains",
@@ -195,9 +193,7 @@ _NAMES = {
     "learners.samples": "Samples held_out_folds",
     "learners.scores": "SCORES badness checked_metric row_losses scores worst_scores",
     "learners.stacking": "Weights _risk mixture_proportions stacking_weights",
-    "learners.views": "members_that_count",
     "learners.weighting": "best_rule mean_badness metric_weights",
-    "learners.within_candidate": "WithinDomains",
     "matching._sort": "sort_rows sorted_rows sorted_values",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "

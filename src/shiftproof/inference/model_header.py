@@ -48,7 +48,7 @@ _FORM: dict[str, dict[str, Any]] = {
         "parts": tuple[Any, ...],
         "notes": tuple[str, ...],
         "raw": bool,
-        "standardize": typing.Literal["none", "domain", "whiten", "auto"],
+        "standardize": typing.Literal["none", "domain", "whiten"],
     },
     "images": {"kind": str, "image_size": int},
     "tensor": {"kind": str, "shape": tuple[int, ...]},

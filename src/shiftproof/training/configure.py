@@ -10,7 +10,6 @@ from typing import Any
 from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Scalar, resolve, specs
-from shiftproof.core.standardize import AUTO
 from shiftproof.core.text import counted
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind
 from shiftproof.data import DomainDataset
@@ -167,11 +166,6 @@ def _check_task(
         raise InvalidValue(
             f"{algorithm} only predicts classes, because {learner.classes_only}, but"
             f" {dataset.target!r} is a number: choose another `algorithm`, such as erm or idm"
-        )
-    if dataset.standardize == AUTO and algorithm != "best":
-        raise InvalidValue(
-            f"`standardize={AUTO!r}` is for best, which compares models with and without it; for"
-            f" {algorithm}, set `standardize` to another value"
         )
     if class_weight == BALANCED and dataset.kind == REGRESSION:
         raise InvalidValue(f"`class_weight` is for classes, but {dataset.target!r} is a number")
