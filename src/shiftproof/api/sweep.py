@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from shiftproof.api.report import Report, report
-from shiftproof.core.class_weight import UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import UNWEIGHTED, checked_class_weight
 from shiftproof.sweeps.combine.checks import check_combination, check_retraining
 from shiftproof.sweeps.combine.methods import combine_methods
 from shiftproof.sweeps.combine.run import combine_draws

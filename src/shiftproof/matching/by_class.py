@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.matching.sorting import sort_rows
 from shiftproof.matching.spread import Order, check_order, spread
 

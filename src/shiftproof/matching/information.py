@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.matching.gradients import LinearGradients, linear_head_gradients
 from shiftproof.matching.sorting import sorted_values
 from shiftproof.matching.spread import centred

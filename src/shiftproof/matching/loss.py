@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.matching.by_class import ClassMatch
 from shiftproof.matching.checks import as_ids, check_settings, check_shapes, check_values
 from shiftproof.matching.gradients import LinearGradients, functional_head_gradients, is_linear

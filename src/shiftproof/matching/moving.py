@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.late_buffers import LateBuffers
+from shiftproof.core.tensors import LateBuffers
 from shiftproof.matching.call import Matching, Memory
 from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.pdm import Points, group_sizes, like, match, pdm

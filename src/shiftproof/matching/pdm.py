@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.matching.call import Matching
 from shiftproof.matching.gradients import LinearGradients
 from shiftproof.matching.linear_head import match_linear_head

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from shiftproof.core.late_buffers import LateBuffers
+from shiftproof.core.tensors import LateBuffers
 
 
 class SampledDimensions(LateBuffers):

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 
 SMALLEST_VARIANCE = 1e-5
 

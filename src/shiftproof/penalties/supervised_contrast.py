@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from shiftproof.core.upcast import in_full_precision
+from shiftproof.core.tensors import in_full_precision
 from shiftproof.penalties.domain_bottleneck import BASE_TEMPERATURE, log_sum
 
 

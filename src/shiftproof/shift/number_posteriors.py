@@ -33,8 +33,7 @@ import numpy as np
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.information.base import Estimator, Parts, Shift
-from shiftproof.information.experts import COMPONENTS, principal_components
-from shiftproof.information.features import normal_scores
+from shiftproof.information.experts import COMPONENTS, normal_scores, principal_components
 from shiftproof.information.no_shift import covariate_p
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample, checked
 from shiftproof.shift.densities import Task

@@ -26,8 +26,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[impo
 from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
 from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
-from shiftproof.information.experts import COMPONENTS, principal_components, small_trees
-from shiftproof.information.features import normal_scores, second_order
+from shiftproof.information.experts import (
+    COMPONENTS,
+    normal_scores,
+    principal_components,
+    second_order,
+    small_trees,
+)
 from shiftproof.information.sample import Floats, Ints, Sample
 from shiftproof.shift.densities import Task, gaussian, marginals
 
