@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,11 +15,8 @@ from shiftproof.core.space import Regime, resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.matching import InterDomainMatching
-from shiftproof.matching.gradients import LinearGradients, gradients_of
-from shiftproof.matching.moving import MovingMatch
-from shiftproof.matching.pdm import pdm
-from shiftproof.matching.sampled_dimensions import SampledDimensions
-from shiftproof.models.risk import logit_residual
+from shiftproof.matching.head_gradients import gradients_of
+from shiftproof.matching.match import MovingMatch
 from shiftproof.paper.measure import Work, allocated_peak, medians, ratio_of, seconds_in_turn
 from shiftproof.paper.running_time import batch_for, built
 from shiftproof.sweeps.estimate import bytes_of
@@ -202,40 +198,6 @@ def _two_steps(name: str, task: Task, batch: Batch) -> None:
     side = matcher_side(name, task)
     side.update(batch)
     side.update(batch)
-
-
-def estimate() -> Iterator[Figure]:
-    """Measure the error and speed of sampling dimensions at DomainNet's size."""
-    torch.manual_seed(0)
-    head = nn.Linear(FEATURES, CLASSES)
-    features, labels = (
-        torch.randn(DOMAINS, BATCH, FEATURES),
-        torch.randint(CLASSES, (DOMAINS, BATCH)),
-    )
-    with torch.no_grad():
-        residual = logit_residual(head(features), labels).flatten(0, 1)
-    gradients = LinearGradients.of(features.flatten(0, 1), residual, [BATCH] * DOMAINS)
-    generator = torch.Generator().manual_seed(0)
-    exact = float(pdm(gradients))
-    sampled = SampledDimensions(max(gradients.dims // 100, 1), redrawn=True)
-
-    def by_sample() -> float:
-        some = gradients.some(sampled.drawn(gradients.dims, generator))
-        return float(pdm(some.view(DOMAINS, BATCH, -1)))
-
-    found = [by_sample() / exact for _ in range(50)]
-    taken = seconds_in_turn({"exact": lambda: pdm(gradients), "sample": by_sample}, 5, 1)
-    yield Figure(
-        "estimate",
-        "relative standard deviation of the penalty of 1% of the dimensions, redrawn each step",
-        statistics.stdev(found),
-        "≤",
-        0.05,
-        {
-            "mean of 50 draws / exact": statistics.fmean(found),
-            "times as fast": ratio_of(taken, "exact", "sample"),
-        },
-    )
 
 
 def table1() -> Iterator[Figure]:

@@ -95,7 +95,7 @@ def command(path: str) -> typer.core.TyperCommand:
         # Hyper-parameters and options of datasets are assignments.
         ("train", "`gradient_warmup` is 3", "--hparam gradient_warmup is 3"),
         ("train", "`gradient_warmup=…`", "--hparam gradient_warmup=…"),
-        ("train", "`track_information=True`", "--hparam track_information=yes"),
+        ("train", "`match_gradients=True`", "--hparam match_gradients=yes"),
         ("sweep", "`depth`", "--hparam depth"),
         ("train", "`per_domain` must be", "--data-option per_domain must be"),
         ("train", "`augment=False`", "--data-option augment=no"),

@@ -93,7 +93,7 @@ def test_candidates_without_time_are_named(each):
     last = each.runs[0].metrics
     names = {member["name"] for member in last["members"]}
     assert "linear, default penalty" in names
-    assert "networks" in last["left_out"]
+    assert "forest" in last["left_out"]
     assert not names & set(last["left_out"])
 
 

@@ -16,7 +16,6 @@ from _internals import (
     InvalidValue,
     LinearCandidate,
     Member,
-    NetworkCandidate,
     Samples,
     judge,
     stream_seed,
@@ -30,7 +29,6 @@ SMALL = [
     BoostingCandidate(variants=(3, 6)),
     ForestCandidate(variants=(1, 3), trees=5),
     ForestCandidate("extra", variants=(2,), trees=5, extra=True),
-    NetworkCandidate(variants=(40, 80), width=4, seeds=2),
 ]
 
 

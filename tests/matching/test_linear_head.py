@@ -11,7 +11,6 @@ from _internals import (
     MovingMatch,
     gradients_of,
     matching_gradients as gradients,
-    matching_information,
     matching_linear_head as linear_head,
 )
 from torch import nn
@@ -72,15 +71,6 @@ def test_values_gradients_and_memory_are_the_plain_ones(
         parts = [weights.unflatten(1, (4, 5)), biases.unsqueeze(2)] if bias else [weights]
         expected = torch.cat(parts, dim=2).flatten(1, 2) if bias else weights
         torch.testing.assert_close(match.sums, expected, rtol=rtol, atol=rtol * 10)
-
-
-@blocks
-def test_information_is_that_of_the_gradients(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
-    monkeypatch.setattr(gradients, "BLOCK", block)
-    head, [(features, labels), *_] = setting(3, 8, 5, 4, torch.float64)
-    found = matching_information(gradients_of(head, features, labels, head(features)))
-    expected = matching_information(plain_gradients(head, features, labels))
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=0)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])

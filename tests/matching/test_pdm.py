@@ -203,6 +203,17 @@ def test_positive_where_one_sorted_value_differs(column: int) -> None:
 # --- (5) beyond the first two moments ---------------------------------------------------------
 
 
+def test_pdm_says_nothing_of_correlations() -> None:
+    """Two Gaussians with correlations ±ρ: equal marginals, and KL = 2ρ²/(1 − ρ²)."""
+    rng = np.random.default_rng(0)
+    covariances = [np.array([[1, sign * 0.95], [sign * 0.95, 1]]) for sign in (1, -1)]
+    draws = [rng.multivariate_normal([0, 0], c, size=5000) for c in covariances]
+    assert pdm(torch.from_numpy(np.stack(draws))).item() < 0.001
+    kl = (np.trace(np.linalg.solve(covariances[1], covariances[0])) - 2) / 2
+    assert kl == pytest.approx(2 * 0.95**2 / (1 - 0.95**2))
+    assert kl == pytest.approx(18.5, abs=0.05)
+
+
 @ORDERS
 def test_gaussian_and_uniform_of_equal_mean_and_variance_are_told_apart(order: int) -> None:
     def standardised(sample: np.ndarray) -> np.ndarray:

@@ -10,7 +10,6 @@ from _internals import (
     gradients,
     linear_head_gradients,
     representations,
-    risks,
 )
 
 
@@ -24,7 +23,7 @@ def inputs(seed: int = 0, asked: list[str] | None = None) -> MatchInputs:
         return linear_head_gradients(r, e)
 
     labels = torch.zeros(2, 5, dtype=torch.long)
-    return MatchInputs(r, labels, 2, compute, e[..., :1].square())
+    return MatchInputs(r, labels, 2, compute)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_the_schedule_of_both_variants(
     assert [step for step in range(5) if term.tracks(step)] == tracks
 
 
-@pytest.mark.parametrize("points", [gradients, representations, risks])
+@pytest.mark.parametrize("points", [gradients, representations])
 def test_before_it_acts_it_is_remembered_without_a_gradient(points) -> None:
     early, late = (MatchingTerm(points, 1.0, warmup, 0.9) for warmup in (1, 0))
     for step in range(2):

@@ -44,7 +44,7 @@ def test_it_is_the_run_that_training_would_be(shifted, quick, tmp_path):
         evaluate=["train-out"],
         seed=7,
         device="cpu",
-        hparams=quick["hparams"] | {"gradient_warmup": 6, "risk_warmup": 6},
+        hparams=quick["hparams"] | {"gradient_warmup": 6},
     )
     assert estimator.model_.config == config
     result = train(config, dataset, tmp_path)

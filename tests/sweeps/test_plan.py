@@ -124,7 +124,7 @@ def test_steps_are_scaled_with_the_preset():
     lite = choose_hparams("idm", "mlp", "small-image", PRESETS["lite"], 0, 0)
     assert (full["gradient_warmup"], lite["gradient_warmup"]) == (1500, 300)
     changed = {name for name in full if full[name] != lite[name]}
-    assert changed == {"gradient_warmup", "risk_warmup", "hidden"}
+    assert changed == {"gradient_warmup", "hidden"}
 
 
 def test_a_small_preset_cuts_what_makes_a_run_large_and_nothing_else():

@@ -18,8 +18,8 @@ derivatives by q(d|x) and q(y|x,d) are zero, so errors enter only to second orde
 
 `Posterior.cost` estimates the loss due to finite samples, which is added back.
 
-`cross_fit` weights several classifiers by their loss on held-out folds.  For each fold k, the classifiers are fitted on the other folds and predict k.  Their predictions are
-mixed in log space,
+`cross_fit` weights several classifiers by their loss on held-out folds.  For each fold k, the
+classifiers are fitted on the other folds and predict k.  Their predictions are mixed in log space,
 
     log q(t|x) = log prior(t) + Σ_c a_c · log q_c(t|x)/prior(t) − log normaliser,   a_c ≥ 0,
 

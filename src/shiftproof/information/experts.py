@@ -3,9 +3,10 @@
 The choice of classifiers depends only on the number of columns, not on domains or labels;
 `classifiers.cross_fit` sets their weights.
 
-`second_order` detects more than differences of means: domains can differ in spread, in correlation or in tails while all means agree.  Squares detect
-differences in spread, products and squares of random projections detect correlations, the norm
-detects a scale factor common to all columns, and normal scores limit the effect of heavy tails.
+`second_order` detects more than differences of means: domains can differ in spread, in correlation
+or in tails while all means agree.  Squares detect differences in spread, products and squares of
+random projections detect correlations, the norm detects a scale factor common to all columns, and
+normal scores limit the effect of heavy tails.
 """
 
 from __future__ import annotations

@@ -8,16 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shiftproof.core.space import hparam
-from shiftproof.learners.algorithms.auto_strength import ALPHA, PERMUTATIONS
-from shiftproof.learners.algorithms.concept_test import (
-    HeldOut,
-    calibrated,
-    permutation_p,
-    welch_p,
-)
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
@@ -25,7 +17,6 @@ from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED
 from shiftproof.learners.views import members_that_count
@@ -40,8 +31,6 @@ TREES = 100
 SPEED_OF_TWO_CORES = 1.5
 # Why a candidate was not tried.
 NO_TIME = "for lack of time"
-NO_CONCEPT_SHIFT = "because no concept shift was detected"
-TOO_FEW_DOMAINS = "because at least three training domains are needed"
 
 
 def portfolio(samples: Samples) -> list[Candidate]:
@@ -63,9 +52,6 @@ def portfolio(samples: Samples) -> list[Candidate]:
         ForestCandidate("forest", (1,), TREES),
         ForestCandidate("forest, large leaves", (5,), TREES),
         ForestCandidate("extra trees", (5,), TREES, extra=True),
-        NetworkCandidate(variants=stops(rows)),
-        # Half as many seeds and steps as the others: matching takes a step twice as long.
-        NetworkCandidate("IDM networks", stops(rows)[:-1], seeds=2, matched=True),
     ]
     within = [] if samples.within is None else [WithinDomains(own) for own in candidates]
     return [*candidates, *within]
@@ -128,37 +114,13 @@ class Best(Exact):
         for place, candidate in enumerate(chosen):
             progress("judging candidates", place, len(chosen))
             late = judged and time.perf_counter() - started > self.hparams.budget
-            if reason := NO_TIME if late else not_called_for(candidate, judged, samples, seed):
-                left_out[candidate.name] = reason
+            if late:
+                left_out[candidate.name] = NO_TIME
             else:
                 judged.append(judge(candidate, samples, seed, self.hparams.metric))
         progress("judging candidates", len(chosen), len(chosen))
         ensemble = combined(judged, samples, seed, progress, self.hparams.metric)
         return replace(ensemble, left_out=left_out)
-
-
-def not_called_for(
-    candidate: Candidate, judged: list[Judged], samples: Samples, seed: int
-) -> str | None:
-    """Return why a candidate need not be tried, or None if it should be.
-
-    Matching is tried only if the held-out outputs of the best candidate so far do not mean the
-    same in every training domain (`algorithms.concept_test`).
-    """
-    kind = candidate.candidate if isinstance(candidate, WithinDomains) else candidate
-    if not (isinstance(kind, NetworkCandidate) and kind.matched):
-        return None
-    names, domains = np.unique(samples.domain, return_inverse=True)
-    if len(names) < 3:
-        return TOO_FEW_DOMAINS
-    if not judged or not samples.classes:  # regression has no such test
-        return None
-    first = min(judged, key=lambda one: one.scores.risk)
-    held_out = HeldOut(np.log(np.maximum(first.predicted, SMALLEST)), samples.y, domains)
-    t = calibrated(held_out).t
-    differ = welch_p(t, held_out) <= ALPHA
-    differ = differ and permutation_p(t, held_out, PERMUTATIONS, seed) <= ALPHA
-    return None if differ else NO_CONCEPT_SHIFT
 
 
 def combined(

@@ -1,5 +1,5 @@
 """IDM's mathematics: `InterDomainMatching` adds it to the loss of any PyTorch loop."""
 
-from shiftproof.matching.loss import InterDomainMatching
+from shiftproof.matching.module import InterDomainMatching
 
 __all__ = ["InterDomainMatching"]

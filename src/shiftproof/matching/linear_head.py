@@ -1,15 +1,19 @@
 """PDM of a linear head's per-sample gradients, without holding them all.
 
 A linear head with c outputs and k features has gradients G = e rᵀ of c·k numbers per sample
-(`matching.gradients`).  For DomainNet these take half a gigabyte, of which autograd would keep
+(`matching.head_gradients`).  For DomainNet these take half a gigabyte, of which autograd would keep
 several copies.  But PDM is a sum over dimensions, so the gradients can be computed, sorted and
 matched block by block.  The penalty is a scalar, so its derivatives with respect to e and r can be
 computed along with it.  What remains is [samples, c] and [samples, k], and one copy of the memory.
+
+The blocks reuse one `Workspace`: freed large tensors return to the operating system, which supplies
+new memory page by page, and this takes several times as long as writing to it.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,13 +21,33 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shiftproof.matching.call import Matching
-from shiftproof.matching.gradients import LinearGradients
-from shiftproof.matching.parallel import side_by_side
-from shiftproof.matching.quantiles import from_levels, to_levels
-from shiftproof.matching.sorting import sort_rows, sorted_values
-from shiftproof.matching.spread import centred, slope
-from shiftproof.matching.workspace import Workspace
+from shiftproof.matching._sort import side_by_side, sort_rows, sorted_values
+from shiftproof.matching.head_gradients import LinearGradients
+from shiftproof.matching.levels import Matching, centred, from_levels, slope, to_levels
+
+
+class Workspace:
+    """Tensors that reuse the memory of the last one of the same name; its type must be the same.
+
+    >>> space, like = Workspace(), torch.zeros(1)
+    >>> first, second = space.empty("x", like, (2, 3)), space.empty("x", like, (4,))
+    >>> second.shape, second.data_ptr() == first.data_ptr()
+    (torch.Size([4]), True)
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[str, Tensor] = {}
+
+    def empty(
+        self, name: str, like: Tensor, shape: Sequence[int], dtype: torch.dtype | None = None
+    ) -> Tensor:
+        """Return an empty tensor on the device of `like`, of its type unless `dtype` is given."""
+        size = math.prod(shape)
+        held = self._held.get(name)
+        if held is None or held.numel() < size:
+            held = self._held[name] = like.new_empty(size, dtype=dtype or like.dtype)
+        return held[:size].view(tuple(shape))
+
 
 Block = tuple[slice, slice]
 # Derivatives with respect to features and residuals, for each bundle.

@@ -11,7 +11,23 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from shiftproof.matching.moving import MovingMatch
+from shiftproof.matching.match import MovingMatch
+
+
+def unit_weight(risk: float, penalty: float, gamma: float, order: int) -> float:
+    """Return the weight that makes a penalty as large as the risk, or 0 without any penalty.
+
+        λ = (1 − γ)^(p−1) · L₀ / P₀,
+
+    with L₀ and P₀ the risk and PDM of order p on the first matched batch.  The factor cancels the
+    moving average, which sums 1 / (1 − γ) batches.  The meaning of a fixed λ differs between
+    networks and datasets; this one does not depend on the scale of the features or gradients.
+
+    >>> unit_weight(risk=1.5, penalty=0.5, gamma=0.0, order=2), unit_weight(0.7, 0.0, 0.5, 2)
+    (3.0, 0.0)
+    """
+    return (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0
+
 
 # [domains, batch, …], or one tensor [batchᵢ, …] for each domain.
 Grouped = Any
@@ -30,7 +46,6 @@ class MatchInputs:
     labels: Grouped
     classes: int
     compute_gradients: Callable[[], Any]
-    risks: Tensor | None = None
     domains: Sequence[int] | None = None
 
     @cached_property
@@ -89,4 +104,3 @@ class MatchingTerm(nn.Module):
 gradients = attrgetter("gradients", "domains")
 representations = attrgetter("representations", "domains")
 labelled_representations = attrgetter("representations", "labels", "classes")
-risks = attrgetter("risks", "domains")

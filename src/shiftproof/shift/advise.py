@@ -97,7 +97,7 @@ def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
         return Choice("idm-auto", why)
     what = "embeddings" if kind == "embeddings" else "tables"
     why = (
-        f"The default for {what}: linear models, boosted trees, forests and small networks,"
+        f"The default for {what}: linear models, boosted trees and forests,"
         " weighted by how well they predict training domains that they were not trained on."
     )
     if not kinds:

@@ -6,7 +6,6 @@ import copy
 import io
 import itertools
 import json
-import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -447,14 +446,6 @@ def test_what_a_step_measured_is_returned_as_detached_scalars() -> None:
     assert algorithm.updates == 2
 
 
-def test_a_step_can_record_the_terms_of_the_bound() -> None:
-    network = make_featurizer(1), make_head("linear", 3, 2)
-    algorithm = build("idm", *network, 2, 3, track_information=True)
-    measured = algorithm.update(make_batches(1, 2, 3)[0])
-    assert 0 < measured["gradient_information"] <= math.log(2)
-    assert 0 < measured["representation_information"] <= math.log(2)
-
-
 def test_predictions_are_the_heads_logits() -> None:
     featurizer, head = make_featurizer(1), make_head("mlp", 3, 2)
     algorithm = build("idm", featurizer, head, 2, 3)
@@ -467,24 +458,3 @@ def test_training_draws_nothing_from_the_global_generator() -> None:
     before = torch.get_rng_state()
     algorithm.update(make_batches(1, 2, 3)[0])
     assert torch.equal(torch.get_rng_state(), before)
-
-
-def test_risk_matching_alone_is_rdm_pdm_bit_for_bit() -> None:
-    """λ₃ is off by default, and on its own is the algorithm of that name."""
-    settings = {"lr": 0.05}
-    off = {"match_gradients": False, "match_representations": False}
-    risk_matching = {"risk_weight": 3.0, "risk_warmup": 2, "risk_ema": 0.8}
-    pair = [
-        build("idm", make_featurizer(1), make_head("linear", 3, 2), 3, 3,
-              **settings, **off, **risk_matching),
-        build("rdm-pdm", make_featurizer(1), make_head("linear", 3, 2), 3, 3,
-              **settings, penalty_weight=3.0, anneal_steps=2, ema=0.8),
-    ]  # fmt: skip
-    plain = build("idm", make_featurizer(1), make_head("linear", 3, 2), 3, 3, **settings, **off)
-    for batch in make_batches(5, 3, 3):
-        measured = [algorithm.update(batch) for algorithm in pair]
-        assert torch.equal(measured[0]["risk_penalty"], measured[1]["penalty"])
-        assert "risk_penalty" not in plain.update(batch)
-    first, second, without = (weights(algorithm) for algorithm in (*pair, plain))
-    assert all(torch.equal(first[name], second[name]) for name in first)
-    assert not any(torch.equal(first[name], without[name]) for name in first)

@@ -14,13 +14,13 @@ match is ERM, bit for bit.
     λ = κ · (1 − γ)^(p−1) · L₀ / P₀,
 
 with L₀ and P₀ the risk and PDM of order p of the first matched batch, and γ the memory.  κ = 1
-makes the penalty as large as the risk (`matching.unit_weight`).  The unit is fixed at that step:
+makes the penalty as large as the risk (`matching.term`).  The unit is fixed at that step:
 gradients that become alike become small, so a unit that followed them would grow without bound.
 At every look with p ≤ `ALPHA`, κ is multiplied by `FACTOR`.  If the information about the label
 falls below a share `LEFT` of that before matching, matching is too strong: training goes back to
 the weights before matching and to the last κ, and the factor becomes its square root.  So κ
 approaches the largest strength that keeps some information.  Gradients are matched only with those
-of earlier batches (`matching.cross`), because chance differences between batches would dominate a
+of earlier batches (`matching.match`), because chance differences between batches would dominate a
 strong penalty.  With `representation_weight="auto"`, the representation term keeps κ = 1.
 
 **Which weights.**  With a penalty many times as large as the risk, training does not converge: the
@@ -53,7 +53,7 @@ from shiftproof.learners.algorithms.concept_test import (
     permutation_p,
     welch_p,
 )
-from shiftproof.matching.unit_weight import unit_weight
+from shiftproof.matching.term import unit_weight
 
 # The probability of matching without concept shift, over all looks of a run.
 ALPHA = 0.05

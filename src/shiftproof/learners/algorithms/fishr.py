@@ -12,7 +12,7 @@ from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
-from shiftproof.matching.gradients import head_gradients
+from shiftproof.matching.head_gradients import head_gradients
 from shiftproof.penalties.moving_average import MovingAverage
 from shiftproof.penalties.variance import variance_across_domains
 

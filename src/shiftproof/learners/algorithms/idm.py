@@ -18,7 +18,7 @@ from shiftproof.learners.algorithms.idm_extensions import (
     require_no_classes,
 )
 from shiftproof.learners.algorithms.strength_looks import StrengthLooks
-from shiftproof.matching.gradients import gradients_of
+from shiftproof.matching.head_gradients import gradients_of
 from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
 
 
@@ -103,7 +103,7 @@ class IDM(StrengthLooks):
                 representations, h.representation_weight, h.representation_warmup,
                 h.representation_ema, order=h.order, variant=h.variant,
             )  # fmt: skip
-        self.extensions = Extensions(h, self.generator)
+        self.extensions = Extensions(h)
         self.extensions.change(self.terms)
         self.registered = nn.ModuleDict(self.terms)  # so that their moving averages are saved
         if h.variant == "authors":
@@ -132,10 +132,9 @@ class IDM(StrengthLooks):
             partial(  # line 7
                 gradients_of, self.head, representations, batch.y, logits, self.sample_loss
             ),
-            risks.unsqueeze(-1),
         )
         total = batch.weighted(risks).mean()  # line 9
-        parts = {"risk": total, **self.extensions(inputs)}
+        parts = {"risk": total}
         for name, term in self.terms.items():  # gradients, then representations
             if term.tracks(self.updates) and not self.extensions.waits(term):
                 penalty = parts[f"{name}_penalty"] = term(inputs, self.updates)  # lines 11, 15

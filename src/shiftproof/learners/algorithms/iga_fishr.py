@@ -10,7 +10,7 @@ from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
-from shiftproof.matching.gradients import head_gradients
+from shiftproof.matching.head_gradients import head_gradients
 from shiftproof.penalties.moving_average import MovingAverage
 from shiftproof.penalties.variance import gradient_spread, variance_across_domains
 

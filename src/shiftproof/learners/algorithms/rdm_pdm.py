@@ -10,7 +10,7 @@ from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
-from shiftproof.matching.moving import MovingMatch
+from shiftproof.matching.match import MovingMatch
 
 
 @ALGORITHMS.register("rdm-pdm")

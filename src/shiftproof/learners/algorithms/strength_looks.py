@@ -13,7 +13,7 @@ from shiftproof.learners.algorithms.auto_strength import Verdict, planned_looks
 from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.idm_extensions import Extensions
-from shiftproof.matching.cross import CrossMatch
+from shiftproof.matching.match import CrossMatch
 from shiftproof.matching.term import MatchingTerm
 
 # Steps between updates of the slow weights, and their step size: the defaults of Lookahead.

@@ -11,9 +11,9 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM, Outputs
-from shiftproof.matching.gradients import gradients_of, head_gradients
+from shiftproof.matching.head_gradients import gradients_of, head_gradients
+from shiftproof.matching.levels import check_trim
 from shiftproof.matching.pdm import pdm
-from shiftproof.matching.spread import check_trim
 from shiftproof.penalties.irm import irm_slopes
 from shiftproof.penalties.variance import variance_across_domains
 

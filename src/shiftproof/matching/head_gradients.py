@@ -75,17 +75,6 @@ class LinearGradients(NamedTuple):
             for f in range(0, k, features)
         ]
 
-    def some(self, dims: Tensor) -> Tensor:
-        """Return only some dimensions of the gradients, [n, len(dims)].
-
-        `dims` are positions among the head's parameters: the weights, and then the biases.
-        """
-        k = self.features.shape[1]
-        weights = self.residual.shape[1] * k
-        is_weight = dims < weights
-        output = torch.where(is_weight, dims // k, dims - weights)
-        return self.residual[:, output] * self.with_ones()[:, torch.where(is_weight, dims % k, k)]
-
 
 def gradients_of(
     head: nn.Module,

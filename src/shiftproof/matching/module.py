@@ -2,26 +2,160 @@
 
 from __future__ import annotations
 
+import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from numbers import Real
+from typing import Any, Literal, TypeGuard
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.tensors import widened
-from shiftproof.matching.by_class import ClassMatch
-from shiftproof.matching.checks import as_ids, check_settings, check_shapes, check_values
-from shiftproof.matching.gradients import LinearGradients, functional_head_gradients, is_linear
-from shiftproof.matching.pdm import Points, pdm
-from shiftproof.matching.processes import join, process_count
-from shiftproof.matching.spread import Order
-from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
-from shiftproof.matching.unit_weight import unit_weight
+from shiftproof.matching.head_gradients import LinearGradients, functional_head_gradients, is_linear
+from shiftproof.matching.levels import Order
+from shiftproof.matching.pdm import ClassMatch, Points, pdm
+from shiftproof.matching.term import (
+    MatchingTerm,
+    MatchInputs,
+    gradients,
+    representations,
+    unit_weight,
+)
 from shiftproof.models.risk import logit_residual, per_sample_risk
+
+
+def check_settings(
+    weights: Mapping[str, object], warmups: Mapping[str, object], memories: Mapping[str, object]
+) -> None:
+    """Check weights, warm-up steps and decays γ, all given by name."""
+    for name, value in weights.items():
+        if not (_is_number(value) and math.isfinite(value) and value >= 0):
+            raise InvalidValue(f"`{name}` must be a number from 0 up or 'auto', not {value!r}")
+    for name, value in warmups.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            raise InvalidValue(f"`{name}` must be a whole number from 0 up, not {value!r}")
+    for name, value in memories.items():
+        if not (_is_number(value) and 0 <= value < 1):
+            raise InvalidValue(f"`{name}` must be at least 0 and less than 1, not {value!r}")
+
+
+def check_shapes(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> None:
+    """Check types and shapes; no value is read, so nothing waits for the device."""
+    for name, x, meaning in [
+        ("features", features, "the input of the head"),
+        ("logits", logits, "the output of the head"),
+    ]:
+        if x.ndim != 2 or not x.is_floating_point():
+            raise InvalidValue(
+                f"`{name}` must be floating-point numbers [samples, …] in two dimensions,"
+                f" {meaning}, not {_described(x)}: use .flatten(1) if there are more"
+            )
+    for name, x, remedy in [
+        ("labels", labels, "one-hot labels become class numbers by .argmax(1)"),
+        ("domains", domains, "give every sample the number of its domain"),
+    ]:
+        if x.ndim != 1 or x.is_floating_point() or x.is_complex() or x.dtype == torch.bool:
+            raise InvalidValue(
+                f"`{name}` must be integers [samples], not {_described(x)}: {remedy}"
+            )
+    sizes = [len(features), len(logits), len(labels), len(domains)]
+    if len(set(sizes)) > 1:
+        raise InvalidValue(
+            "`features`, `logits`, `labels` and `domains` must be of the same samples, but there"
+            " are {}, {}, {} and {}".format(*sizes)
+        )
+    if logits.shape[1] == 0 or features.shape[1] == 0:
+        raise InvalidValue("`features` and `logits` need at least one column each")
+
+
+def check_values(features: Tensor, logits: Tensor, labels: Tensor) -> None:
+    """Check for NaN, infinity and labels without a logit; this waits for a GPU once."""
+    classes = max(logits.shape[1], 2)  # one logit means two classes
+    wrong = [
+        (~features.isfinite()).any(dim=1).sum(),
+        (~logits.isfinite()).any(dim=1).sum(),
+        ((labels < 0) | (labels >= classes)).sum(),
+    ]
+    bad_features, bad_logits, bad_labels = torch.stack(wrong).tolist()
+    for name, count in [("features", bad_features), ("logits", bad_logits)]:
+        if count:
+            raise InvalidValue(
+                f"`{name}` are NaN or infinite in {count} of {len(labels)} samples: lower the"
+                " learning rate or the weights, or look for such values in the data"
+            )
+    if bad_labels:
+        raise InvalidValue(
+            f"{bad_labels} of {len(labels)} `labels` are outside 0 … {classes - 1}, the classes"
+            " of the logits: number the classes from 0"
+        )
+
+
+def as_ids(domains: object, device: torch.device) -> Tensor:
+    """Return domain ids as a tensor; a tensor stays on its device, others go to `device`."""
+    if isinstance(domains, Tensor):
+        return domains
+    try:
+        return torch.as_tensor(domains, device=device)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InvalidValue(
+            "`domains` must be integers, one for each sample: names become numbers by"
+            " numpy.unique(names, return_inverse=True)[1]"
+        ) from error
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _described(x: Tensor) -> str:
+    return f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"
+
+
+Batch = tuple[Tensor, Tensor, Tensor, Tensor]
+
+
+def process_count() -> int:
+    """Return the number of processes that train together; 1 without `torch.distributed`."""
+    in_use = dist.is_available() and dist.is_initialized()
+    return dist.get_world_size() if in_use else 1
+
+
+def join(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Batch:
+    """Return the samples of all processes, in order of rank; batch sizes may differ.
+
+    Every process computes the same penalty of the joined batch, and its gradient with respect to
+    its own samples.  DistributedDataParallel averages these gradients, which should be summed, so
+    they are multiplied by the number of processes here.  Nothing is sent in the backward pass.
+    """
+    points = torch.cat([features, logits], dim=1)
+    codes = torch.stack([labels.to(points.device), domains.to(points.device)], dim=1).long()
+    own_size = torch.tensor([len(points)], device=points.device)
+    sizes = [int(size) for size in torch.cat(_gather(own_size))]
+    all_points = [part[:size] for part, size in zip(_gather(points, sizes), sizes, strict=True)]
+    all_codes = [part[:size] for part, size in zip(_gather(codes, sizes), sizes, strict=True)]
+    if points.requires_grad:
+        count = len(sizes)
+        points.register_hook(lambda gradient: count * gradient)  # type: ignore[no-untyped-call]
+        all_points[dist.get_rank()] = points
+    width = features.shape[1]
+    joined, codes = torch.cat(all_points), torch.cat(all_codes)
+    return joined[:, :width], joined[:, width:], codes[:, 0], codes[:, 1]
+
+
+def _gather(x: Tensor, sizes: list[int] | None = None) -> list[Tensor]:
+    """Gather x from every process, padded with zeros to the largest size."""
+    x = x.detach()
+    if sizes is not None:
+        x = torch.cat([x, x.new_zeros(max(sizes) - len(x), *x.shape[1:])])
+    parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, x.contiguous())
+    return parts
+
 
 # A weight that the first matched batch determines.
 AUTO: Literal["auto"] = "auto"
@@ -49,7 +183,7 @@ class InterDomainMatching(nn.Module):
     Args:
         gradient_weight: λ₁; with 0, gradients are not computed.  `"auto"` chooses λ₁ so that the
             penalty is as large as the cross-entropy in the first call that adds it, and then keeps
-            it (`matching.unit_weight`).  It does not decide whether matching helps: `idm-auto`
+            it (`matching.term`).  It does not decide whether matching helps: `idm-auto`
             does so on held-out samples.
         representation_weight: λ₂; with 0, representations are not matched; or `"auto"`.
         gradient_warmup: calls before L_G is added; its moving average begins with the first call.
