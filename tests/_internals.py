@@ -288,16 +288,17 @@ _NAMES = {
     "shift.diagnose": "diagnose",
     "shift.diagnosis": "Diagnosis ModelShift ModelView Prediction",
     "shift.drops": (
-        "ColumnTrial Drop Loss PARTS Points column_trials drops_of ranking right_answers"
+        "ColumnTrial Drop Loss NUMBER_PARTS PARTS Points _mean _percent_explained column_trials "
+        "drops_of number_loss ranking right_answers"
     ),
     "shift.interpretation": "findings summary",
     "shift.localize": "MovedClass MovedFeature Pair moved_features stratified",
     "shift.network": "HIDDEN RATE _Shapes _Stack fit_networks",
-    "shift.number_drops": "NUMBER_PARTS _mean _percent_explained number_loss",
-    "shift.number_posteriors": "NumberCombined checked_numbers number_posteriors",
-    "shift.panel": "Views by_group pooled",
-    "shift.posteriors": "Combined Posteriors combine posteriors weigh",
-    "shift.regressors": "mixing stacked",
+    "shift.panel": "Views by_group mixing pooled stacked",
+    "shift.posteriors": (
+        "Combined NumberCombined Posteriors checked_numbers combine number_posteriors "
+        "posteriors weigh"
+    ),
     "shift.samples": "choose_domains collect every_sample some_of",
     "shift.trained_run": "unseen_samples view_of_run",
     "sklearn.inputs": "dataset_of recognised",
