@@ -10,10 +10,6 @@ Concept shift: the values of half of its columns are permuted among its rows, so
 that they no longer tell the class; or half of its numeric columns are shifted by a standard
 deviation.
 
-*Standardized sites* (``--standardize``).  Each domain of a table, at most ten, is held out of
-`best` with `standardize="none"`, and with `"auto"` in twice the time: it has twice as many
-candidates.
-
 Each outcome is appended to a file as soon as it is there; called again, what is there is not run
 again.
 """
@@ -55,7 +51,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.adapt", description=__doc__)
     parser.add_argument("data", nargs="*", metavar="PATH[:LABEL:DOMAIN]")
     parser.add_argument("--budget", type=float, default=10.0, help="seconds for `best`, each run")
-    parser.add_argument("--standardize", action="store_true", help="compare `standardize` only")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/adapt.jsonl"))
     asked = parser.parse_args(arguments)
@@ -76,13 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = Path(path).name.split(".")[0]
         key = {"data": name, "seed": asked.seed, "budget": asked.budget}
         domains = shiftproof.load(path, label=label, domain=domain).domain_names
-        if asked.standardize:
-            for held in _held_out(domains):
-                once(
-                    {"kind": "standardize", **key, "domain": held},
-                    partial(standardized_site, path, label, domain, held, asked),
-                )
-            continue
         for held in _held_out(domains):
             once(
                 {"kind": "real", **key, "domain": held},
@@ -122,26 +110,6 @@ def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict
             value, low, high = done.shares.value, done.shares.low, done.shares.high
             found[how]["share_error"] = float(np.abs(value - true).max())
             found[how]["covered"] = float(((low <= true) & (true <= high)).mean())
-    return found
-
-
-def standardized_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict[str, Any]:
-    """Return the scores of `best` on a held-out domain, with and without standardized rows."""
-    found: dict[str, Any] = {}
-    for how, budget in {"none": asked.budget, "auto": 2 * asked.budget}.items():
-        with tempfile.TemporaryDirectory() as folder:
-            run = shiftproof.train(
-                path, "best", label=label, domain=domain, test_domains=held, out=folder,
-                seed=asked.seed, budget=budget, standardize=how,
-            )  # fmt: skip
-            own = of_classes(run.outputs, "`adapt`")[held]
-            members = run.metrics["members"]
-        kept = scores(own.probabilities, own.labels)
-        weight = sum(each["weight"] for each in members if each.get("view") == "domain")
-        found[how] = {
-            "accuracy": kept["accuracy"], "log_loss": kept["log_loss"], "auroc": kept["auroc"],
-            "candidates": len(members), "weight": weight,
-        }  # fmt: skip
     return found
 
 
@@ -334,8 +302,9 @@ def _standardized_lines(outcomes: Sequence[dict[str, Any]]) -> list[str]:
         "",
         "## Standardized by domain, where held-out training domains say so",
         "",
-        "`best` with `standardize='auto'`: each candidate takes the rows as they are, and another"
-        " one standardised by their domain; held-out training domains decide what counts."
+        "`best` with `standardize='auto'`, which has been removed since: each candidate takes the"
+        " rows as they are, and another one standardised by their domain; held-out training"
+        " domains decide what counts."
         f" *none* had {found[-1]['budget']:g} seconds of candidates, *auto* twice as many for twice"
         " the candidates. *Weight*: share of the ensemble that takes standardised rows, mean over"
         " domains. *Worst*: largest loss of accuracy of a domain, in points.",

@@ -84,9 +84,7 @@ _NAMES = {
     "data.tables.read_arrays": "read_arrays",
     "data.tables.read_file": "read_frame",
     "data.tables.unseen": "unseen_notes",
-    "data.within_domain": (
-        "categorical_columns standardized standardized_by_site with_both_views within_domains"
-    ),
+    "data.within_domain": ("categorical_columns standardized standardized_by_site within_domains"),
     "inference.adaptation.adapt": "Adapted NO_RECORD Shares adapted checked_adapt",
     "inference.adaptation.held_out": "class_shares",
     "inference.adaptation.held_out_gains": "held_out_gains",
@@ -193,9 +191,7 @@ _NAMES = {
     "learners.samples": "Samples held_out_folds",
     "learners.scores": "SCORES badness checked_metric row_losses scores worst_scores",
     "learners.stacking": "Weights _risk mixture_proportions stacking_weights",
-    "learners.views": "members_that_count",
     "learners.weighting": "best_rule mean_badness metric_weights",
-    "learners.within_candidate": "WithinDomains",
     "matching._sort": "sort_rows sorted_rows sorted_values",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "
@@ -299,9 +295,6 @@ _NAMES = {
     "sklearn.inputs": "dataset_of recognised",
     "sklearn.messages": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
-    "sweeps.combine.run": "combine_draws",
-    "sweeps.combine.soup": "Soup greedy_soup refresh_statistics uniform_soup",
-    "sweeps.combine.stored": "FILE",
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.attempts": "separate_attempts",
     "sweeps.domainbed.export": "write_domainbed_runs",
@@ -381,7 +374,6 @@ _RENAMED = {
     "held_out_HeldOut": ("inference.adaptation.held_out", "HeldOut"),
     "index_BATCH": ("data.images.index", "BATCH"),
     "lead_lead": ("reporting.page.answer.lead", "lead"),
-    "methods_METHODS": ("sweeps.combine.methods", "METHODS"),
     "network_DECAY": ("shift.network", "DECAY"),
     "page_HeldOut": ("reporting.page", "HeldOut"),
     "page_Source": ("reporting.page", "Source"),
@@ -446,7 +438,6 @@ _MODULES = {
     "sweeps_logs": "sweeps.domainbed.logs",
     "sweeps_ray_cluster": "sweeps.executors.ray_cluster",
     "sweeps_resources": "sweeps.resources",
-    "sweeps_run": "sweeps.combine.run",
     "sweeps_run_files": "sweeps.executors.run_files",
     "sweeps_scratch": "sweeps.executors.scratch",
     "sweeps_significance": "sweeps.significance",

@@ -119,9 +119,8 @@ def train(
             training data.
         standardize: `domain` standardises the numeric features of each domain by the domain's own
             mean and standard deviation; at prediction, the rows of a new site are standardised by
-            their own.  `whiten` also removes correlations between features.  `auto`, for `best`,
-            compares models with and without it on held-out domains.  Results are then those of
-            adaptation: they use the unlabelled rows of the new site.
+            their own.  `whiten` also removes correlations between features.  Results are then those
+            of adaptation: they use the unlabelled rows of the new site.
         workers: threads that prefetch images; by default one per core, at most eight.
         threads: threads for computation; by default one thread and all free cores are timed in the
             first steps, and a resumed run keeps the faster choice.

@@ -187,7 +187,7 @@ Standardize = Annotated[
         "Adaptation",
         "Standardize numbers within each domain and, when predicting, within the new site:"
         " [bold]domain[/] (center and scale), [bold]whiten[/] (also remove correlations; for"
-        " features), [bold]auto[/] (decide on held-out domains; for best) or [bold]none[/]."
+        " features) or [bold]none[/]."
         " Results then measure adaptation.",
     ),
 ]

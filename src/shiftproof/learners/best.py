@@ -19,9 +19,7 @@ from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED
-from shiftproof.learners.views import members_that_count
 from shiftproof.learners.weighting import LOG_LOSS, metric_weights
-from shiftproof.learners.within_candidate import WithinDomains
 
 # Members with a smaller weight are dropped: fitting them takes time and changes nothing.
 LEAST_WEIGHT = 0.01
@@ -39,11 +37,10 @@ def portfolio(samples: Samples) -> list[Candidate]:
     They are of different kinds, because an ensemble gains from members with different errors:
     smooth and piecewise constant, a few large trees and many small ones, greedy and random splits.
     The second linear model uses scikit-learn's default penalty, 1/n, because a penalty selected on
-    few held-out domains may fit only those domains.  If the samples have a second view,
-    standardised within domains, each candidate is included for both views.
+    few held-out domains may fit only those domains.
     """
     rows = len(samples)
-    candidates: list[Candidate] = [
+    return [
         LinearCandidate(),
         LinearCandidate("linear, default penalty", (1 / rows,)),
         LinearCandidate("linear on ranks", ranks=True),
@@ -53,8 +50,6 @@ def portfolio(samples: Samples) -> list[Candidate]:
         ForestCandidate("forest, large leaves", (5,), TREES),
         ForestCandidate("extra trees", (5,), TREES, extra=True),
     ]
-    within = [] if samples.within is None else [WithinDomains(own) for own in candidates]
-    return [*candidates, *within]
 
 
 def planned(
@@ -132,24 +127,17 @@ def combined(
 ) -> Ensemble:
     """Find the weights of the candidates, and fit those with weight to all samples."""
     predicted = np.stack([one.predicted for one in judged])
-    views = [one.candidate.view for one in judged]
-    chosen = members_that_count(predicted, views, samples, seed, metric)
-    found = metric_weights(predicted[chosen], samples, seed, metric)
-    weights, spreads = np.zeros(len(judged)), np.zeros(len(judged))
-    weights[chosen] = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
+    found = metric_weights(predicted, samples, seed, metric)
+    weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
     weights = weights / weights.sum()
-    spreads[chosen] = found.spread
     mixture = np.tensordot(weights, predicted, 1)
     criterion = criterion_of(samples)
     temperature = criterion.temperature(mixture, samples)
     members = []
-    pairs = zip(judged, weights, spreads, strict=True)
+    pairs = zip(judged, weights, found.spread, strict=True)
     for place, (one, weight, spread) in enumerate(pairs):
         progress("fitting members", place, len(judged))
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
     progress("fitting members", len(judged), len(judged))
     held_out = criterion.calibrated(mixture, temperature)
-    both = samples.within is not None
-    return Ensemble(
-        tuple(members), samples.classes, temperature, held_out=held_out, both_views=both
-    )
+    return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from shiftproof.core.standardize import NONE
 from shiftproof.learners.samples import Samples
 
 # Floating-point operations per second of large matrix products on one core.
@@ -44,14 +43,10 @@ def size_of(samples: Samples) -> Size:
 
 
 class Candidate(ABC):
-    """A kind of model, with variants that differ in one setting.
-
-    ``view`` is the view of the rows that it uses (`data.within_domain`).
-    """
+    """A kind of model, with variants that differ in one setting."""
 
     name: str
     variants: Sequence[Any]
-    view: ClassVar[str] = NONE
 
     @abstractmethod
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:

@@ -80,7 +80,6 @@ class Judged:
             self.scores.score,
             model,
             seconds,
-            self.candidate.view,
         )
 
 
