@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.text import seconds_of
 from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
 from shiftproof.learners.number_scores import checked_number_metric
