@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_regular
-from shiftproof.core.json_lines import json_lines
-from shiftproof.core.json_types import is_text
+from shiftproof.core.json_values import is_text, json_lines
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, DATASET_NAMES, algorithm_title
 from shiftproof.sweeps.results import Evaluation, Mark, Origin, RunKey, RunOutcome
 
