@@ -35,7 +35,6 @@ _MAY_BE_ABSENT = (
     "average",
     "frozen",
     "augment_validation",
-    "init_seed",
     "private",
     "standardize",
     "loss",

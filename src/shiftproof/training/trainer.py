@@ -323,8 +323,7 @@ class Trainer(Session):
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
     """Return the untrained algorithm of a run on its device, weights drawn from stream `init`."""
     with torch.random.fork_rng():
-        start = config.seed if config.init_seed is None else config.init_seed
-        torch.manual_seed(stream_seed(start, "init"))
+        torch.manual_seed(stream_seed(config.seed, "init"))
         cls = ALGORITHMS.get(config.algorithm)
         network = config.model(task.regime).build(cls.network_task(task))
         algorithm: Algorithm = cls(
