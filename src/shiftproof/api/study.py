@@ -18,10 +18,10 @@ from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.api.trained_run import TrainedRun
-from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.core.files import read_json, write_json
 from shiftproof.core.standardize import checked_standardize
+from shiftproof.core.types import checked_class_weight
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import STUDY_RUN

@@ -9,8 +9,8 @@ from functools import partial
 from pathlib import Path
 
 from shiftproof.api.report import Report, report
-from shiftproof.core.class_weight import UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import UNWEIGHTED, checked_class_weight
 from shiftproof.sweeps.executors import open_executor
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Job, SweepData

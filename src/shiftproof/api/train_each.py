@@ -20,11 +20,10 @@ from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
 from shiftproof.api.train import prepare
 from shiftproof.api.trained_run import TrainedRun, adaptation_entry
-from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.text import listed
-from shiftproof.core.types import CROSS_ENTROPY
+from shiftproof.core.types import CROSS_ENTROPY, checked_class_weight
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.base import ALGORITHMS

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName, nearest
 from shiftproof.core.standardize import checked_standardize
+from shiftproof.core.types import checked_class_weight
 from shiftproof.data.not_data import require_data, require_path
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
 from shiftproof.learners.base import ALGORITHMS

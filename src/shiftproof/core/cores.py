@@ -1,9 +1,15 @@
-"""Count the available and the free cores, and split work across the free cores."""
+"""Count the available and the free cores, split work across them, and start processes.
+
+A process that `start_process` starts runs its own program instead of a copy of the caller's, so a
+script that starts one needs no `if __name__ == "__main__"`.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -140,3 +146,17 @@ def _stay_alone() -> None:
 
 def _result(task: Callable[[], Result]) -> Result:
     return task()
+
+
+def start_process(program: str, *, new_session: bool = False) -> subprocess.Popen[bytes]:
+    """Start Python with the source text of a program, which can import whatever the caller can.
+
+    With `new_session`, Ctrl-C in the terminal does not reach the process.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=new_session,
+    )

@@ -1,4 +1,4 @@
-"""Numbers and names in messages."""
+"""Durations, numbers and names in messages."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from shiftproof.core.json_types import conform, conform_fields
+from shiftproof.core.json_values import conform, conform_fields
 from shiftproof.core.space import Regime
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.training.config import RunConfig

@@ -24,7 +24,7 @@ import numpy as np
 
 from shiftproof.core.cores import one_thread_each
 from shiftproof.core.errors import CheckpointError, ShiftproofError
-from shiftproof.core.gzip_lines import ALWAYS_ALLOWED, MOST_TIMES
+from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
 from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered

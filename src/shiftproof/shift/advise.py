@@ -20,10 +20,9 @@ import numpy as np
 
 from shiftproof.core.text import listed, quoted
 from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import Drop, Points
+from shiftproof.shift.drops import Drop, NumberDrop, Points
 from shiftproof.shift.interpretation import describe_model, explained, findings, kinds_of
 from shiftproof.shift.judging import Finding, State, percent
-from shiftproof.shift.number_drops import NumberDrop
 
 Kind = Literal["table", "embeddings", "images"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.space import Regime, Scalar, draw, specs
+from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
-from shiftproof.core.rebuild import rebuilt
+from shiftproof.core.json_values import rebuilt
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome

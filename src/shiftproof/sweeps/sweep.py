@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data.base import Progress, silent
 from shiftproof.sweeps.checks import check_interval, check_parts, chosen_draws
 from shiftproof.sweeps.estimate import Cost, measure

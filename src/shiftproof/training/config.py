@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.standardize import NONE, adaptation_title
-from shiftproof.core.types import CROSS_ENTROPY, Task
+from shiftproof.core.types import CROSS_ENTROPY, UNWEIGHTED, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
 from shiftproof.learners.base import ALGORITHMS

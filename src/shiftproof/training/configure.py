@@ -7,11 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Scalar, resolve, specs
 from shiftproof.core.text import counted
-from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind
+from shiftproof.core.types import (
+    BALANCED,
+    CLASSIFICATION,
+    CROSS_ENTROPY,
+    REGRESSION,
+    SQUARED,
+    UNWEIGHTED,
+    Kind,
+    checked_class_weight,
+)
 from shiftproof.data import DomainDataset
 from shiftproof.learners.base import ALGORITHMS, Learner
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified

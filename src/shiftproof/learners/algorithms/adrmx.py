@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, hparam
+from shiftproof.core.tensors import in_full_precision
 from shiftproof.core.types import Batch
-from shiftproof.core.upcast import in_full_precision
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.discriminator import Discriminator
 from shiftproof.learners.algorithms.hparams import weight

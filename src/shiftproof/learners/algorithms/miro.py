@@ -13,8 +13,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, hparam
+from shiftproof.core.tensors import widened
 from shiftproof.core.types import Batch
-from shiftproof.core.upcast import widened
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import weight

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_regular
-from shiftproof.core.json_lines import json_lines
-from shiftproof.core.json_types import is_text
+from shiftproof.core.json_values import is_text, json_lines
 
 Record = dict[str, Any]
 ARGUMENTS = ("dataset", "algorithm", "test_envs", "hparams_seed", "trial_seed")
