@@ -79,7 +79,7 @@ class Fitting(Session):
         save_arrays(checkpoint, self.state())
 
     def choose_threads(self, known: int | None) -> None:
-        """Store a requested number; otherwise candidates choose theirs (`learners.threads`)."""
+        """Store a requested number; otherwise each fit has its own (`learners.threads`)."""
         self.threads = known
 
     @property
