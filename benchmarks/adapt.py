@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.adapt", description=__doc__)
     parser.add_argument("data", nargs="*", metavar="PATH[:LABEL:DOMAIN]")
-    parser.add_argument("--budget", type=float, default=10.0, help="seconds for `best`, each run")
+    parser.add_argument("--budget", type=float, default=10.0, help="estimated seconds of `best`")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=Path("results/adapt.jsonl"))
     asked = parser.parse_args(arguments)
@@ -83,7 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict[str, Any]:
     """Return the scores of a held-out domain with and without adaptation."""
-    given = {"label": label, "domain": domain, "budget": asked.budget, "seed": asked.seed}
+    given: dict[str, Any] = {"label": label, "domain": domain, "seed": asked.seed}
+    given["hparams"] = {"budget": asked.budget}
     with tempfile.TemporaryDirectory() as folder:
         run = shiftproof.train(path, "best", test_domains=held, out=folder, **given)
         own = of_classes(run.outputs, "`adapt`")[held]
@@ -123,7 +124,7 @@ def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         run = shiftproof.train(
             frame[~new], "best", label=label, domain=domain, out=folder, seed=asked.seed,
-            budget=asked.budget,
+            hparams={"budget": asked.budget},
         )  # fmt: skip
         model = run.model
     if model.adaptation is None:

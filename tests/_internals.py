@@ -12,7 +12,6 @@ from typing import Any
 
 # Module under `shiftproof` → the names that tests import from it.
 _NAMES = {
-    "api.best_settings": "with_budget",
     "api.diagnose": "ShiftReport",
     "api.held_out_answers": "held_out_answers",
     "api.held_out_runs": "held_out_runs",

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from shiftproof.api.best_settings import loss_of_metric, with_budget, with_metric
+from shiftproof.api.best_settings import loss_of_metric, with_metric
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.api.run_folders import folder_of, run_name
 from shiftproof.api.trained_run import TrainedRun
@@ -36,7 +36,6 @@ def train(
     *,
     test_domains: str | Sequence[str] = (),
     hparams: Mapping[str, object] | None = None,
-    budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
     class_weight: str = "none",
@@ -78,8 +77,6 @@ def train(
             tables, arrays and features, and `idm-auto` for images.
         test_domains: domains held out of training; by default all domains are trained on.
         hparams: hyper-parameters of the algorithm or the backbone that override the defaults.
-        budget: time limit for the candidate search of `best`: seconds, or a duration such as 30s,
-            5m or 1h.  By default 5m, or 60s per held-out domain if that is more.
         metric: score that `best` optimises; by default log loss.  Settings are chosen by this score
             on held-out training domains.  Ensemble weights minimise log loss there, unless equal
             weights or a single member score better.  Other algorithms ignore it.  The scores are
@@ -160,7 +157,7 @@ def train(
         algorithm,
         test_domains=names(test_domains),
         backbone=backbone,
-        hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric, dataset),
+        hparams=with_metric(hparams, algorithm, metric, dataset),
         loss=loss_of_metric(dataset, loss, metric),
         class_weight=class_weight,
         steps=steps,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from shiftproof.api.best_settings import check_metric, with_budget
+from shiftproof.api.best_settings import check_metric
 from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
@@ -172,7 +172,6 @@ def train_each(
     algorithm: str | BaseEstimator | None = None,
     *,
     hparams: Mapping[str, object] | None = None,
-    budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
     class_weight: str = "none",
@@ -203,7 +202,7 @@ def train_each(
 ) -> LeaveOneOut:
     """Train one model for each domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`; `budget` is the total for all runs.  `metric` is also the
+    The parameters are those of `train`.  `metric` is also the
     score that `expected` shows first, by default accuracy, or MAE in regression.  With `out`, each
     run gets a subfolder named after the held-out domain.  Algorithms that are fitted at once run in
     as many processes as cores and memory allow, if they take long.
@@ -228,7 +227,6 @@ def train_each(
         loading=loading,
     )
     check_metric(dataset, metric)  # before training
-    hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     settings: dict[str, Any] = {
         "algorithm": algorithm,
         "hparams": hparams,

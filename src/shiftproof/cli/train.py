@@ -70,7 +70,6 @@ def train(
         ),
     ] = None,
     hparam: options.Hparam = None,
-    budget: options.Budget = None,
     metric: options.TrainMetric = None,
     at_least: options.AtLeast = None,
     loss: options.Loss = None,
@@ -112,7 +111,6 @@ def train(
     check_data(data, label, domain, image, drop, categorical, weights_column, by)
     check_settings(
         algorithm,
-        budget=budget,
         standardize=standardize,
         class_weight=class_weight,
         task=task,
@@ -147,7 +145,6 @@ def train(
         Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
-        "budget": budget,
         "metric": metric,
         "loss": loss,
         "class_weight": class_weight,

@@ -1,10 +1,8 @@
-"""Durations, numbers and names in messages."""
+"""Numbers and names in messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from shiftproof.core.errors import InvalidValue
 
 
 def plural(noun: str, count: int) -> str:
@@ -76,23 +74,3 @@ def signed(value: float, digits: int = 1) -> str:
     """
     text = f"{value:+.{digits}f}"
     return text if float(text) else text[1:]
-
-
-def seconds_of(duration: str | float, name: str) -> float:
-    """Convert a duration such as 30s, 5m or 1.5h to seconds; a plain number is in seconds.
-
-    `name` is the name of the parameter in errors.
-
-    >>> [seconds_of(duration, "budget") for duration in ("30s", "5m", "1.5h", 12)]
-    [30.0, 300.0, 5400.0, 12.0]
-    """
-    units = {"s": 1, "m": 60, "h": 3600}
-    text = str(duration).strip().lower()
-    unit = text[-1:] if text[-1:] in units else "s"
-    try:
-        seconds = float(text.removesuffix(unit)) * units[unit]
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e9:
-        raise InvalidValue(f"`{name}` must be a time like 30s, 5m or 1h, not {duration!r}")
-    return seconds

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,8 +22,8 @@ OPERATIONS_A_SECOND = 1.5e10
 class Size(NamedTuple):
     """The size of a fit, which determines its time: rows, encoded columns, and outputs.
 
-    Two classes are one output.  Times are rough estimates from one machine.  They decide which
-    candidates fit in a budget, and are the same on every machine.
+    Two classes are one output.  Times are rough estimates from one machine, not measurements.
+    They decide which candidates are tried, so that every machine tries the same.
     """
 
     rows: float
@@ -63,10 +62,6 @@ class Candidate(ABC):
     @abstractmethod
     def fit(self, train: Samples, variant: Any, seed: int) -> Any:
         """Return a scikit-learn classifier or regressor, fitted with one variant."""
-
-    def limited(self, threads: int) -> AbstractContextManager[None]:
-        """Limit the threads of libraries other than OpenMP and BLAS within the context."""
-        return nullcontext()
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
         """Estimate the seconds that `held_out` and one `fit` take on one core."""

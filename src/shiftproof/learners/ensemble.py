@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from shiftproof.core.cores import one_thread_each
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
 from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered
-from shiftproof.learners.threads import threads_for
 
 # Types in scikit-learn models that skops does not trust by default.  Rebuilding them runs no code;
 # `functools.partial` is checked together with the function that it calls.
@@ -50,9 +50,6 @@ TRUSTED = (
     "sklearn.utils._bunch.Bunch",
     "sklearn.utils.validation.check_array",
 )
-
-# Approximate time that all members together take to predict one row.
-SECONDS_A_ROW = 2e-4
 
 
 def untrusted_types(value: Any) -> list[str]:
@@ -156,7 +153,7 @@ class Ensemble:
     def _weighted(self, x: np.ndarray) -> np.ndarray:
         """Return the weighted mean of the members' predictions."""
         total = np.zeros((len(x), self.classes or 1))
-        with threads_for(len(x) * SECONDS_A_ROW):
+        with one_thread_each():
             for member in self.members:
                 if member.weight > 0:
                     try:
