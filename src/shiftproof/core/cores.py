@@ -63,6 +63,15 @@ def share_of_cores(count: int) -> Iterator[None]:
         _share = before
 
 
+@contextlib.contextmanager
+def one_thread_each() -> Iterator[None]:
+    """Limit BLAS and OpenMP to one thread, for calls from this thread, within the context."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
     """Yield the results of the tasks in order, each computed on one core.
 
@@ -72,7 +81,7 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
     from threadpoolctl import threadpool_limits
 
     count = min(allowed_threads(), len(tasks))
-    with threadpool_limits(limits=1):
+    with one_thread_each():
         if count <= 1:
             for task in tasks:
                 yield task()
