@@ -295,7 +295,6 @@ _NAMES = {
     "sklearn.messages": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
-    "sweeps.domainbed.attempts": "separate_attempts",
     "sweeps.domainbed.export": "write_domainbed_runs",
     "sweeps.domainbed.logs": "read_domainbed_runs",
     "sweeps.domainbed.names": (
@@ -433,7 +432,6 @@ _MODULES = {
     "sweeps_demo": "sweeps.demo",
     "sweeps_estimate": "sweeps.estimate",
     "sweeps_local": "sweeps.executors.local",
-    "sweeps_logged_attempts": "sweeps.domainbed.logged_attempts",
     "sweeps_logs": "sweeps.domainbed.logs",
     "sweeps_ray_cluster": "sweeps.executors.ray_cluster",
     "sweeps_resources": "sweeps.resources",
