@@ -26,7 +26,6 @@ _NAMES = {
     "cli.messages": "OTHER_NAMES in_options running",
     "cli.progress": "ProgressBar",
     "cli.study_progress": "StudyProgress",
-    "core.cores": "free_cores within_free_cores",
     "core.errors": "CheckpointError DataError InvalidValue RunConflict UnknownName",
     "core.files": (
         "FORMAT KEY file_hash gzip_lines is_temporary locked_folder read_json read_regular "
@@ -347,7 +346,6 @@ _NAMES = {
     "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.tensorboard": "TensorBoard",
-    "training.threads": "ThreadChoice",
     "training.trainer": "DeviceSeries ROOM Trainer build_algorithm",
 }
 # Names that several modules use: the name in tests → module and name.
@@ -444,7 +442,6 @@ _MODULES = {
     "training_features": "training.features",
     "training_invariance": "training.invariance",
     "training_loop": "training.loop",
-    "training_threads": "training.threads",
 }
 
 _HOMES = {name: (module, name) for module, names in _NAMES.items() for name in names.split()}

@@ -119,8 +119,8 @@ def train(
             their own.  `whiten` also removes correlations between features.  Results are then those
             of adaptation: they use the unlabelled rows of the new site.
         workers: threads that prefetch images; by default one per core, at most eight.
-        threads: threads for computation; by default one thread and all free cores are timed in the
-            first steps, and a resumed run keeps the faster choice.
+        threads: threads for computation; by default one for rows, and one per core for images.  A
+            resumed run keeps the number.
         checkpoint_seconds: minimum time between checkpoints.
         compile: compile the network with torch: the first step is slower, later steps are faster,
             and results differ by rounding.

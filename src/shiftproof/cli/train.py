@@ -45,8 +45,7 @@ def train(
         int | None,
         option(
             "Training",
-            "Threads for computation; default one or all free cores, whichever is faster in the"
-            " first steps.",
+            "Threads for computation; default one for rows, and one per core for images.",
         ),
     ] = None,
     algorithm: options.AlgorithmName = None,
