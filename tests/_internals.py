@@ -340,7 +340,7 @@ _NAMES = {
     "training.invariance": "label_entropy read shift_of_outputs",
     "training.load_run": "read_run",
     "training.loop": "preflight_notes train",
-    "training.observers": "CompositeObserver Observer",
+    "training.observers": "Observer",
     "training.outputs": "NumberOutputs Outputs load_outputs",
     "training.records": "Records",
     "training.run_folder": "RunFolder",

@@ -100,10 +100,6 @@ def train(
     out: Annotated[
         Path | None, option("Output", "Folder of the run; default one in runs/, named after it.")
     ] = None,
-    tensorboard: Annotated[
-        bool,
-        option("Output", "Also write TensorBoard logs to the folder of the run.", "--tensorboard"),
-    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -169,7 +165,6 @@ def train(
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "compile": compile,
-        "tensorboard": tensorboard,
         "label": label,
         "domain": domain,
         "task": task,
