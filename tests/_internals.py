@@ -26,7 +26,6 @@ _NAMES = {
     "cli.messages": "OTHER_NAMES in_options running",
     "cli.progress": "ProgressBar",
     "cli.study_progress": "StudyProgress",
-    "core.cores": "free_cores within_free_cores",
     "core.errors": "CheckpointError DataError InvalidValue RunConflict UnknownName",
     "core.files": (
         "FORMAT KEY file_hash gzip_lines is_temporary locked_folder read_json read_regular "
@@ -295,7 +294,6 @@ _NAMES = {
     "sklearn.messages": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
-    "sweeps.domainbed.attempts": "separate_attempts",
     "sweeps.domainbed.export": "write_domainbed_runs",
     "sweeps.domainbed.logs": "read_domainbed_runs",
     "sweeps.domainbed.names": (
@@ -342,13 +340,12 @@ _NAMES = {
     "training.invariance": "label_entropy read shift_of_outputs",
     "training.load_run": "read_run",
     "training.loop": "preflight_notes train",
-    "training.observers": "CompositeObserver Observer",
+    "training.observers": "Observer",
     "training.outputs": "NumberOutputs Outputs load_outputs",
     "training.records": "Records",
     "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.tensorboard": "TensorBoard",
-    "training.threads": "ThreadChoice",
     "training.trainer": "DeviceSeries ROOM Trainer build_algorithm",
 }
 # Names that several modules use: the name in tests → module and name.
@@ -433,7 +430,6 @@ _MODULES = {
     "sweeps_demo": "sweeps.demo",
     "sweeps_estimate": "sweeps.estimate",
     "sweeps_local": "sweeps.executors.local",
-    "sweeps_logged_attempts": "sweeps.domainbed.logged_attempts",
     "sweeps_logs": "sweeps.domainbed.logs",
     "sweeps_ray_cluster": "sweeps.executors.ray_cluster",
     "sweeps_resources": "sweeps.resources",
@@ -446,7 +442,6 @@ _MODULES = {
     "training_features": "training.features",
     "training_invariance": "training.invariance",
     "training_loop": "training.loop",
-    "training_threads": "training.threads",
 }
 
 _HOMES = {name: (module, name) for module, names in _NAMES.items() for name in names.split()}

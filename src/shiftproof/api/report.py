@@ -227,7 +227,7 @@ def report(
             by default all methods that the runs allow.
         baseline: the algorithm to compare with; by default erm.
         as_domainbed: as DomainBed's tool does, also select among diverged and unfinished runs, and
-            pool the records of a run over several attempts or folders.
+            pool the records of a run over several folders.
         metric: the score that a page shows first for runs of `train_each`, as in `expect`; by
             default the score that the runs optimised, or accuracy.
     """

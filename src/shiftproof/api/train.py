@@ -23,8 +23,7 @@ from shiftproof.training.choose_vector import ALL, pooled
 from shiftproof.training.config import DEFAULT_EVALUATION, NO_NETWORK
 from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.loop import train as run
-from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.tensorboard import TensorBoard
+from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -60,7 +59,6 @@ def train(
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     compile: bool = False,
-    tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> TrainedRun:
@@ -119,12 +117,11 @@ def train(
             their own.  `whiten` also removes correlations between features.  Results are then those
             of adaptation: they use the unlabelled rows of the new site.
         workers: threads that prefetch images; by default one per core, at most eight.
-        threads: threads for computation; by default one thread and all free cores are timed in the
-            first steps, and a resumed run keeps the faster choice.
+        threads: threads for computation; by default one for rows, and one per core for images.  A
+            resumed run keeps the number.
         checkpoint_seconds: minimum time between checkpoints.
         compile: compile the network with torch: the first step is slower, later steps are faster,
             and results differ by rounding.
-        tensorboard: write the records for TensorBoard to the folder of the run.
         observer: callbacks for progress, evaluations and notes; see `Observer`.
     """
     folder = folder_of(out)
@@ -185,13 +182,11 @@ def train(
             )
     folder = folder or Path("runs", run_name(config))
     processes.join(config.device)
-    writes = tensorboard and processes.leads()
-    observers = [observer, TensorBoard(folder)] if writes else [observer]
     result = run(
         config,
         dataset,
         folder,
-        CompositeObserver(observers),
+        observer,
         checkpoint_seconds,
         workers,
         keeps_outputs=True,

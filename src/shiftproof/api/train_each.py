@@ -196,7 +196,6 @@ def train_each(
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     compile: bool = False,
-    tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> LeaveOneOut:
@@ -251,7 +250,6 @@ def train_each(
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "compile": compile,
-        "tensorboard": tensorboard,
     }
     waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]
     at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator

@@ -45,8 +45,7 @@ def train(
         int | None,
         option(
             "Training",
-            "Threads for computation; default one or all free cores, whichever is faster in the"
-            " first steps.",
+            "Threads for computation; default one for rows, and one per core for images.",
         ),
     ] = None,
     algorithm: options.AlgorithmName = None,
@@ -101,10 +100,6 @@ def train(
     out: Annotated[
         Path | None, option("Output", "Folder of the run; default one in runs/, named after it.")
     ] = None,
-    tensorboard: Annotated[
-        bool,
-        option("Output", "Also write TensorBoard logs to the folder of the run.", "--tensorboard"),
-    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -170,7 +165,6 @@ def train(
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "compile": compile,
-        "tensorboard": tensorboard,
         "label": label,
         "domain": domain,
         "task": task,

@@ -1,4 +1,4 @@
-"""Durations, numbers and names in messages."""
+"""Numbers and names in messages."""
 
 from __future__ import annotations
 

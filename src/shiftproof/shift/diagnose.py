@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shiftproof.core.cores import within_free_cores
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Counts, Estimate, Matching, Shift, estimator_for, estimator_of
@@ -71,7 +70,6 @@ def check_most(most: int, domains: int) -> None:
         )
 
 
-@within_free_cores()
 def diagnose(
     x: ArrayLike,
     y: ArrayLike,
