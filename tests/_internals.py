@@ -178,10 +178,10 @@ _NAMES = {
     "learners.judging": "Judged held_out_scores judge single",
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
-    "learners.number_calibration": (
-        "fitted_number_intercept fitted_number_slope number_intercept number_slope"
+    "learners.number_scores": (
+        "checked_number_metric fitted_number_intercept fitted_number_slope number_intercept"
+        " number_scores number_slope"
     ),
-    "learners.number_scores": "checked_number_metric number_scores",
     "learners.number_stacking": "least_absolute least_squares number_weights",
     "learners.packed_forest": "pack unpack",
     "learners.ranks": "SmoothRanks",
