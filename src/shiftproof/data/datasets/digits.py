@@ -214,10 +214,8 @@ class DigitsOfThreeSources(DatasetSource):
         for source in IMPORTED:
             samples, found = find_images(folder_of(source.name))
             # File names follow the order of the publishers' lists; samples are sorted by class.
-            first = {
-                sample.path
-                for sample in sorted(samples, key=lambda sample: sample.path.name)[:most]
-            }
+            paths = sorted((sample.path for sample in samples), key=lambda path: path.name)
+            first = set(paths[:most])
             samples = [sample for sample in samples if sample.path in first]
             made = image_dataset(
                 source.name, samples, view, classes=self.card.classes, progress=progress
