@@ -17,7 +17,7 @@ from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm
-from shiftproof.data.tables.column_features import OneHot, Scaled
+from shiftproof.data.tables.preprocessing import OneHot, Scaled
 from shiftproof.inference.adaptation.adapt import Adapted, adapted
 from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model import TrainedModel
