@@ -27,7 +27,7 @@ from filelock import FileLock
 
 from shiftproof import __version__
 from shiftproof.core.errors import DataError
-from shiftproof.data.sources import Source
+from shiftproof.data.base import Source
 
 # Called with the number of bytes done, and the total number if known.
 ByteProgress = Callable[[int, int | None], None]
