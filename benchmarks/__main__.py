@@ -19,7 +19,7 @@ from benchmarks.many_runs import report_of_many
 from benchmarks.matching import matcher, penalty, step, table1
 from benchmarks.protocol import run
 from benchmarks.report import NEW_PAGE, figures_table, measured_part
-from benchmarks.waiting import diagnosis, networks, start
+from benchmarks.waiting import diagnosis, start
 from shiftproof.core.errors import InvalidValue, ShiftproofError, UnknownName
 from shiftproof.paper.measure import machine
 from tools.marked_sections import MARKED, renewed
@@ -38,7 +38,6 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Figure]]] = {
     "report": report_of_many,
     "start": start,
     "diagnosis": diagnosis,
-    "networks": networks,
     "lite": lite_runs,
 }
 

@@ -27,7 +27,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import shiftproof
-from shiftproof.api.best_settings import BUDGET_A_RUN, DEFAULT_BUDGET
 from shiftproof.core.text import counted
 from shiftproof.paper.measure import machine
 
@@ -95,7 +94,7 @@ def main(arguments: Sequence[str] | None = None, study: Study = TABLES) -> int:
         key = (name, algorithm, seed, tuple(held_out))
         skipped = f"{name}:{algorithm}" in asked.skip or not held_out
         if not skipped and key not in {_key(each) for each in done}:
-            outcome = _run(spec, name, algorithm, seed, images, study, held_out, asked.most)
+            outcome = _run(spec, name, algorithm, seed, images, study, held_out)
             with open(asked.out, "a") as file:
                 file.write(json.dumps(outcome) + "\n")
             done = read(asked.out)  # another process may have added others
@@ -118,7 +117,6 @@ def _run(
     images: dict[str, Any],
     study: Study,
     held_out: Sequence[str],
-    most: int,
 ) -> dict[str, Any]:
     path, label, domain = (*spec.split(":"), "label", "domain")[:3]
     is_table = Path(path).is_file()
@@ -126,10 +124,6 @@ def _run(
     given |= dict(study.settings)
     started = time.perf_counter()
     data = _load(spec, study)
-    if algorithm == "best":
-        # The budget that `train_each` gives each run if all domains are held out.
-        domains = len(_held_out(data.domain_names, most))
-        given["budget"] = max(DEFAULT_BUDGET / domains, BUDGET_A_RUN)
     runs: list[dict[str, Any]] = []
     members: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Where users wait: the start, diagnoses of many columns or rows, and the networks of `best`."""
+"""Where users wait: the start, and diagnoses of many columns or rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.csv  # type: ignore[import-untyped]
-import torch
 
 from benchmarks.figure import Figure
-from shiftproof.learners.networks_together import trained_networks
 from shiftproof.shift.diagnose import diagnose as measure
 
 # Domains, classes, and latent dimensions of the embeddings in the first diagnosis.
@@ -33,8 +31,6 @@ def first_fit(*_):
 Exact.fit = first_fit
 main()
 """
-# The number of folds that `best` holds out, and of seeds for each.
-FOLDS, SEEDS = 5, 4
 
 
 def start() -> Iterator[Figure]:
@@ -138,27 +134,3 @@ def _peak_kilobytes(process: int) -> int:
     except OSError:
         return 0
     return max((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), default=0)
-
-
-def networks() -> Iterator[Figure]:
-    """Compare training the networks of `best` together with training them one after the other."""
-    generator = torch.Generator().manual_seed(0)
-    x, y = torch.randn(2_000, 20, generator=generator), torch.arange(2_000) % 2
-    weights = torch.stack([(torch.arange(2_000) % FOLDS != fold).float() for fold in range(FOLDS)])
-    sizes, stops = (20, 64, 64, 2), (60,)
-    ratios = []
-    for _ in range(5):
-        started = time.process_time()
-        list(trained_networks(x, y, weights, sizes, SEEDS, stops, 0))
-        together, started = time.process_time() - started, time.process_time()
-        for fold in range(FOLDS):
-            for seed in range(SEEDS):
-                list(trained_networks(x, y, weights[fold : fold + 1], sizes, 1, stops, seed))
-        ratios.append((time.process_time() - started) / together)
-    yield Figure(
-        "best-networks",
-        "processor time of 20 small networks one after the other / trained together (best)",
-        float(np.median(ratios)),
-        "≥",
-        3,
-    )

@@ -134,10 +134,8 @@ MUTATIONS: dict[str, list[tuple[str, str]]] = {
             "placed[~own] = (ranks[~own] - rankdata(scores[~own])) / own.sum()",
         ),
         (
-            "ratio = (1 - q) / np.maximum((sample.domains - 1) * q, 1e-12)\n"
-            "    steps = [without, corrected]",
-            "ratio = (1 - q) / np.maximum(sample.domains * q, 1e-12)\n"
-            "    steps = [without, corrected]",
+            "(1 - q) / np.maximum((domains - 1) * q, 1e-12)",
+            "(1 - q) / np.maximum(domains * q, 1e-12)",
         ),
         (
             "z = float(ndtri(1 - (1 - level) / 2 / (2 * len(tried))))",

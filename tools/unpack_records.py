@@ -76,7 +76,6 @@ def settings_of(config: RunConfig, preset: str, own_interval: bool) -> dict[str,
         EVALUATED: sorted(config.evaluate) + ["at each evaluation"] * (config.eval_every > 0),
         **({"eval every": config.eval_every} if own_interval else {}),
         **({"average": config.average} if config.average != "none" else {}),
-        **({"shared start": True} if config.init_seed is not None else {}),
     }
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ShiftproofClassifier as ShiftproofClassifier,
         ShiftproofRegressor as ShiftproofRegressor,
     )
+    from shiftproof.training.observers import Observer as Observer
 
 _VERBS = (
     *("compare_sites", "diagnose", "evaluate", "expect", "export", "features", "load"),
@@ -65,6 +66,7 @@ _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
         "shiftproof.learners.base": "ALGORITHMS",
         "shiftproof.matching": "InterDomainMatching",
         "shiftproof.matching.pdm": "pdm",
+        "shiftproof.training.observers": "Observer",
         "shiftproof.sklearn": "ShiftproofClassifier ShiftproofRegressor",
     }.items()
     for name in names.split()

@@ -1,4 +1,4 @@
-"""What `train` takes by default, its budget, and the outputs that a run keeps."""
+"""What `train` takes by default, and the outputs that a run keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from _internals import InvalidValue, LinearCandidate, Observer, learners_best as best, with_budget
+from _internals import LinearCandidate, Observer, learners_best as best
 from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
 import shiftproof
@@ -27,7 +27,7 @@ def wards(n: int = 90) -> pd.DataFrame:
 @pytest.fixture(scope="module")
 def each(tmp_path_factory: pytest.TempPathFactory) -> Any:
     out = tmp_path_factory.mktemp("runs")
-    return shiftproof.train_each(wards(), budget=0.3, out=out, **COLUMNS)
+    return shiftproof.train_each(wards(), hparams={"budget": 0.3}, out=out, **COLUMNS)
 
 
 def test_rows_get_best_and_images_automatic_strength(each, tmp_path):
@@ -36,27 +36,6 @@ def test_rows_get_best_and_images_automatic_strength(each, tmp_path):
     data = (images, np.arange(24) % 2, np.repeat(["a", "b", "c"], 8))
     run = shiftproof.train(data, test_domains="c", steps=1, out=tmp_path, backbone="mlp")
     assert run.config.algorithm == "idm-auto"
-
-
-def test_the_budget_is_shared_by_the_runs():
-    assert with_budget({}, "best", "2m", runs=4) == {"budget": 30.0}
-    assert with_budget({}, "best", None) == {"budget": 300.0}
-    assert with_budget({}, "best", None, runs=40) == {"budget": 60.0}
-    assert with_budget({"lr": 1.0}, "erm", None) == {"lr": 1.0}
-
-
-@pytest.mark.parametrize(
-    ("hparams", "algorithm", "budget", "words"),
-    [
-        ({}, "erm", "5m", "`budget` is for best"),
-        ({"budget": 3}, "best", "5m", "give budget twice"),
-        ({}, "best", "soon", "`budget` must be a time like 30s"),
-        ({}, "best", "-3s", "`budget` must be a time like 30s"),
-    ],
-)
-def test_a_wrong_budget_is_refused(hparams, algorithm, budget, words):
-    with pytest.raises(InvalidValue, match=words):
-        with_budget(hparams, algorithm, budget)
 
 
 def test_outputs_are_those_of_all_rows_of_the_held_out_domain_in_their_order(each):
@@ -89,16 +68,15 @@ def test_the_json_has_the_scores_of_scikit_learn(each):
     assert told["seconds"] == pytest.approx(sum(one["seconds"] for one in runs), abs=0.01)
 
 
-def test_candidates_without_time_are_named(each):
+def test_candidates_beyond_the_budget_are_named(each):
     last = each.runs[0].metrics
     names = {member["name"] for member in last["members"]}
     assert "linear, default penalty" in names
-    assert "networks" in last["left_out"]
+    assert "forest" in last["left_out"]
     assert not names & set(last["left_out"])
 
 
 def test_a_fit_that_is_stopped_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    # Few enough candidates that the clock leaves none out: the records must be equal.
     few = [LinearCandidate(), LinearCandidate("strong", (1.0,))]
     monkeypatch.setattr(best, "portfolio", lambda samples: few)
 

@@ -294,7 +294,7 @@ def test_mistakes_with_the_metric_and_the_threshold(
 def test_best_is_trained_for_the_metric_and_its_runs_show_it(
     six: pd.DataFrame, tmp_path: Path
 ) -> None:
-    settings: dict[str, Any] = {"budget": 1e-3, "out": tmp_path, **COLUMNS}
+    settings: dict[str, Any] = {"hparams": {"budget": 1e-3}, "out": tmp_path, **COLUMNS}
     each = shiftproof.train_each(six, "best", metric="auroc", **settings)
     assert {run.config.hparams["metric"] for run in each.runs} == {"auroc"}
     assert each.metric == each.expected.metric == shiftproof.expect(each).metric == "auroc"

@@ -16,7 +16,7 @@ PUBLIC = {
     *("load", "diagnose", "expect", "train", "train_each", "sweep", "report", "load_model"),
     *("compare_sites", "evaluate", "export", "features", "predict", "recalibrate", "study"),
     *("ShiftproofClassifier", "ShiftproofRegressor", "InterDomainMatching", "pdm", "TrainedModel"),
-    *("Algorithm", "Losses", "Batch", "Task"),
+    *("Algorithm", "Losses", "Batch", "Task", "Observer"),
     *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),
     *("hparam", "Float", "Int", "Choice", "ALGORITHMS", "DATASETS"),
     *("ShiftproofError", "__version__"),

@@ -67,7 +67,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "none": trained(folder / "none", sites(0.5)),
         "domain": trained(folder / "domain", sites(0.5), standardize="domain"),
         "network": trained(folder / "domain", sites(0.5), "erm", standardize="domain", **steps),
-        "auto": trained(folder / "auto", sites(0.5), "best", standardize="auto", budget=0.5),
     }
 
 
@@ -76,7 +75,7 @@ def probabilities(run: Any, rows: pd.DataFrame, **more: Any) -> np.ndarray:
     return model.predict(model.form.read(rows), **more).probabilities.numpy()
 
 
-@pytest.mark.parametrize("name", ["domain", "network", "auto"])
+@pytest.mark.parametrize("name", ["domain", "network"])
 def test_the_model_predicts_the_new_site_as_the_run_scored_it(runs, name):
     run, frame = runs[name], runs["frame"]
     rows = frame[frame["site"] == NEW]
@@ -96,17 +95,18 @@ def test_units_of_the_new_site_do_matter_without(runs):
     assert np.abs(after - before).max() > 0.2
 
 
-@pytest.mark.parametrize("name", ["domain", "auto"])
-def test_sites_are_standardized_each_by_itself(runs, name):
+def test_sites_are_standardized_each_by_itself(runs):
     frame = runs["frame"].query("site in ['site4', 'site5']")
     shuffled = frame.sample(frac=1, random_state=0)
-    both = probabilities(runs[name], shuffled, sites=shuffled["site"].tolist())
+    both = probabilities(runs["domain"], shuffled, sites=shuffled["site"].tolist())
     for site, own in shuffled.groupby("site"):
         np.testing.assert_allclose(
-            both[(shuffled["site"] == site).to_numpy()], probabilities(runs[name], own), atol=1e-6
+            both[(shuffled["site"] == site).to_numpy()],
+            probabilities(runs["domain"], own),
+            atol=1e-6,
         )
-    together = probabilities(runs[name], shuffled)
-    assert name == "auto" or np.abs(together - both).max() > 0.01
+    together = probabilities(runs["domain"], shuffled)
+    assert np.abs(together - both).max() > 0.01
 
 
 def test_batches_do_not_change_the_answer(runs, monkeypatch):
@@ -173,12 +173,9 @@ def test_results_are_called_adaptation_and_have_tables_of_their_own(runs, tmp_pa
         assert any(cell.value is not None for row in table.rows for cell in row.cells)
 
 
-@pytest.mark.parametrize("how", ["domain", "auto"])
-def test_a_run_with_it_can_be_diagnosed(tmp_path, how):
+def test_a_run_with_it_can_be_diagnosed(tmp_path):
     frame, few = sites(count=4).dropna(), {"test_domains": "site3", "holdout": 0.5}
-    algorithm = "erm" if how == "domain" else "best"
-    budget = {"steps": 5} if how == "domain" else {"budget": 1}
-    run = trained(tmp_path, frame, algorithm, standardize=how, **few, **budget)
+    run = trained(tmp_path, frame, "erm", standardize="domain", steps=5, **few)
     found = shiftproof.diagnose(frame, run=run.folder, seed=0, device="cpu", **TABLE)
     assert found.to_dict()["model"]
 
@@ -188,9 +185,7 @@ def test_exports_to_a_graph_are_refused(runs):
         exported(runs["domain"].model)
 
 
-def test_only_best_judges_both_views(tmp_path):
-    with pytest.raises(InvalidValue, match=r"`standardize='auto'` is for best"):
-        trained(tmp_path, sites(), standardize="auto")
+def test_a_domain_too_small_to_be_standardized_is_refused(tmp_path):
     small = sites().groupby("site").head(5)
     with pytest.raises(DataError, match="site0': 5 rows"):
         trained(tmp_path, small, standardize="domain")

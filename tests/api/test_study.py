@@ -166,20 +166,12 @@ def test_it_resumes_after_an_interruption(tmp_path: Path):
     assert again.page is not None
 
 
-@pytest.mark.usefixtures("undiagnosed")
-def test_a_budget_is_shared_by_all_runs(tmp_path: Path):
-    found = shiftproof.study(wards(), budget=0.4, out=tmp_path, **COLUMNS)
-    assert [run.config.hparams["budget"] for run in found.runs] == pytest.approx([0.1] * 4)
-
-
 def test_mistakes_cost_no_training(tmp_path: Path):
     with pytest.raises(
         DataError,
         match=r"a study holds out each domain in turn and needs at least 3 domains; .* has 2",
     ):
         shiftproof.study(wards(names="ab"), out=tmp_path / "two", **COLUMNS)
-    with pytest.raises(InvalidValue, match="`budget` must be a time"):
-        shiftproof.study(wards(), budget="soon", out=tmp_path / "soon", **COLUMNS)
     settings = {"class_weight": "balanced", "out": tmp_path / "soon", **COLUMNS}
     with pytest.raises(InvalidValue, match="mixup does not support sample weights"):
         shiftproof.study(wards(), "mixup", **settings)

@@ -78,7 +78,6 @@ def test_other_mistakes(table, tmp_path):
 
 SETTINGS = {
     "--algorithm ermm": "unknown algorithm 'ermm'; did you mean 'erm'",
-    "--budget soon": "--budget must be a time like 30s, 5m or 1h, not 'soon'",
     "--standardize domian": "unknown standardize 'domian'; did you mean 'domain'?",
     "--class-weight even": "unknown class_weight 'even'",
 }

@@ -6,8 +6,8 @@ import pytest
 from _internals import DONE, StudyProgress, cli_study_progress as study_progress
 
 
-def run(domain, budget=30.0):
-    return SimpleNamespace(test_domains=(domain,) if domain else (), hparams={"budget": budget})
+def run(domain):
+    return SimpleNamespace(test_domains=(domain,) if domain else ())
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def progress(clock, monkeypatch):
     return found
 
 
-def test_before_a_run_ends_it_is_the_budget_of_all_runs(progress):
+def test_before_a_run_ends_the_time_left_is_unknown(progress):
     progress.begin(run("a"), 0)
-    assert progress.line() == "hospital 1 of 4, 3 min left"  # 4 runs and the last, of 30 s each
+    assert progress.line() == "hospital 1 of 4"
 
 
 def test_then_it_is_the_time_of_the_runs_so_far(progress, clock):
@@ -51,7 +51,7 @@ def test_lines_are_printed_where_there_is_no_terminal(clock, capsys, monkeypatch
     found = StudyProgress()
     monkeypatch.setattr(study_progress, "dataset_summary", lambda _: "2 domains")
     found.loaded(SimpleNamespace(name="t.csv", columns={}, domains=list("ab")))
-    found.begin(run("a", 0), 0)
+    found.begin(run("a"), 0)
     found.step(1, {})
     clock.seconds += 30
     found.progress(DONE, 1, 2)

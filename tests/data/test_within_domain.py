@@ -7,11 +7,9 @@ import pytest
 from _internals import (
     DataError,
     InvalidValue,
-    categorical_columns,
     from_arrays,
     standardized,
     standardized_by_site,
-    with_both_views,
     within_domains,
 )
 from sklearn.covariance import ledoit_wolf_shrinkage
@@ -109,28 +107,17 @@ def dataset():
 
 def test_a_standardized_dataset_has_another_fingerprint_and_says_how():
     plain = dataset()
-    made = {how: within_domains(plain, how) for how in ("domain", "auto")}
-    prints = {own.fingerprint for own in (plain, *made.values())}
-    assert len(prints) == 3
-    assert made["domain"].standardize == "domain"
+    made = within_domains(plain, "domain")
+    assert made.fingerprint != plain.fingerprint
+    assert made.standardize == "domain"
     assert within_domains(plain, "none") is plain
-    own = made["domain"].domains[1].x.numpy()
+    own = made.domains[1].x.numpy()
     expected = StandardScaler().fit_transform(plain.domains[1].x.numpy())
     np.testing.assert_allclose(own, expected, atol=1e-12)
     with pytest.raises(InvalidValue, match="standardized by domain already"):
-        within_domains(made["domain"], "whiten")
+        within_domains(made, "whiten")
     with pytest.raises(ShiftproofError, match="did you mean 'domain'"):
         within_domains(plain, "domains")
-
-
-def test_both_views_stand_side_by_side():
-    plain = dataset()
-    both = with_both_views(plain)
-    within = within_domains(plain, "domain")
-    assert not categorical_columns(plain).any()
-    for first, second, joined in zip(plain.domains, within.domains, both.domains, strict=True):
-        np.testing.assert_array_equal(joined.x[:, :4], first.x)
-        np.testing.assert_array_equal(joined.x[:, 4:], second.x)
 
 
 def test_images_are_refused():

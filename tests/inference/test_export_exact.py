@@ -21,7 +21,6 @@ from _internals import (
     InvalidValue,
     LinearCandidate,
     Member,
-    NetworkCandidate,
     Samples,
     as_module,
     configure,
@@ -50,7 +49,6 @@ SMALL = [
     BoostingCandidate(variants=(8,)),
     ForestCandidate(variants=(1,), trees=5),
     ForestCandidate("extra", variants=(2,), trees=5, extra=True),
-    NetworkCandidate(variants=(5,), width=4, seeds=2),
 ]
 
 

@@ -8,20 +8,15 @@ import numpy as np
 import pytest
 from _internals import (
     FEWEST_BINS,
-    NO_CONCEPT_SHIFT,
     ROWS_A_BIN,
     ROWS_A_LEAF,
-    TOO_FEW_DOMAINS,
     BoostingCandidate,
-    Judged,
     LinearCandidate,
-    NetworkCandidate,
     Samples,
     Size,
     best_combined as combined,
     held_out_scores,
     judge,
-    not_called_for,
     planned,
     portfolio,
     size_of,
@@ -106,30 +101,3 @@ def test_a_useless_candidate_gets_less_weight_and_the_mean_is_calibrated():
     sharper = mean ** (1 / ensemble.temperature)
     sharper /= sharper.sum(axis=1, keepdims=True)
     assert log_loss(samples.y, sharper) < log_loss(samples.y, mean)
-
-
-def judged_by(slopes: tuple[float, ...], n: int = 400) -> tuple[Judged, Samples]:
-    """Predictions of domains in which a forecast z means the log odds slope · z."""
-    rng = np.random.default_rng(0)
-    domain = np.repeat(np.arange(len(slopes)), n)
-    z = rng.normal(0, 2, len(domain))
-    y = (rng.random(len(z)) < 1 / (1 + np.exp(-np.array(slopes)[domain] * z))).astype(int)
-    second = 1 / (1 + np.exp(-z))
-    predicted = np.column_stack([1 - second, second])
-    samples = Samples(z[:, None], y, domain, 2, np.zeros(1, dtype=bool))
-    scores = held_out_scores(predicted, samples)
-    return Judged(LinearCandidate(), 1.0, 1.0, predicted, scores, 0.0), samples
-
-
-def test_matching_is_tried_where_outputs_mean_different_things_and_only_there():
-    matching = NetworkCandidate("IDM networks", (1,), matched=True)
-
-    def reason(*slopes: float) -> str | None:
-        judged, samples = judged_by(slopes)
-        return not_called_for(matching, [judged], samples, seed=0)
-
-    assert reason(2.0, 1.0, 0.3) is None
-    assert reason(1.0, 1.0, 1.0) == NO_CONCEPT_SHIFT
-    assert reason(2.0, 0.3) == TOO_FEW_DOMAINS  # no third to judge a match of two by
-    judged, samples = judged_by((1.0, 1.0, 1.0))
-    assert not_called_for(LinearCandidate(), [judged], samples, seed=0) is None

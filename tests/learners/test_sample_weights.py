@@ -10,7 +10,6 @@ from _internals import (
     ForestCandidate,
     InvalidValue,
     LinearCandidate,
-    NetworkCandidate,
     Samples,
     best_combined as combined,
     build,
@@ -102,14 +101,12 @@ def test_the_scale_of_weights_does_not_matter():
         BoostingCandidate(variants=(25,)),
         # Before scikit-learn 1.9, weights do not change leaves that hold rows of one label only.
         ForestCandidate(variants=(5,), trees=20),
-        NetworkCandidate(variants=(100,), seeds=2),
-        NetworkCandidate(variants=(20,), seeds=1, matched=True),
     ],
-    ids=lambda candidate: candidate.name + (" matched" if getattr(candidate, "matched", 0) else ""),
+    ids=lambda candidate: candidate.name,
 )
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_a_heavy_row_pulls_the_prediction_to_its_label(candidate, kind):
-    """Trees and networks draw and cut at random, so they are not equal; but they follow weights."""
+    """Trees draw and cut at random, so they are not equal; but they follow weights."""
     samples = rows(kind)
     towards = 1 if kind == "classes" else SIGNAL.max()
     heavy = np.where(np.median(SIGNAL) < SIGNAL, 20.0, 1.0)

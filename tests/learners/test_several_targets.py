@@ -13,7 +13,6 @@ from _internals import (
     Ensemble,
     ForestCandidate,
     LinearCandidate,
-    NetworkCandidate,
     NumberEnsembleLayer,
     Samples,
     criterion_of,
@@ -29,8 +28,6 @@ QUICK = {
     "boosting": BoostingCandidate(variants=(5, 10)),
     "forest": ForestCandidate(variants=(1, 5), trees=8),
     "extra trees": ForestCandidate("extra trees", (5,), 8, extra=True),
-    "networks": NetworkCandidate(variants=(10, 20), width=8, seeds=2),
-    "IDM networks": NetworkCandidate("IDM networks", (10,), width=8, seeds=2, matched=True),
 }
 
 

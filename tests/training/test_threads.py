@@ -1,4 +1,4 @@
-"""The number of threads of a run: chosen by the first steps, kept by the checkpoint."""
+"""The number of threads of a run: one for rows, all for images; kept by the checkpoint."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import torch
 from _internals import (
     CheckpointError,
     InvalidValue,
-    ThreadChoice,
     configure,
+    core_cores,
     load_state,
+    problem,
     save_state,
     train,
-    training_threads as threads,
 )
 
 from shiftproof import Domain, DomainDataset
 
 
 @pytest.fixture
-def two_free_cores(monkeypatch):
+def two_threads(monkeypatch):
     before = torch.get_num_threads()
     torch.set_num_threads(2)
-    monkeypatch.setattr(threads, "free_cores", lambda: 2)
+    monkeypatch.setenv(core_cores.LIMIT, "2")
+    monkeypatch.setattr(core_cores, "cores", lambda: 2)
     yield
     torch.set_num_threads(before)
 
@@ -43,60 +44,30 @@ def config_of(dataset, steps=8):
     )
 
 
-def decided(*seconds):
-    """Return what is chosen after steps that take so long each, and after how many steps."""
-    choice = ThreadChoice()
-    for step, each in enumerate(seconds, start=1):
-        choice._steps = step
-        choice.judge(each)
-        if choice.chosen is not None:
-            return choice.chosen, step
-    return None
+def threads_of(folder):
+    return json.loads((folder / "done.json").read_text())["environment"]["threads"]
 
 
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [
-        ((0.5, 0.001), (1, 2)),  # a short step
-        ((0.001, 0.2), (2, 2)),  # a long one
-        ((0.05, 0.02, 0.001, 0.012), (2, 4)),  # in between, and faster
-        ((0.05, 0.02, 0.001, 0.019), (1, 4)),  # in between, and hardly faster
-        ((0.05, 0.02, 0.001), None),
-    ],
-)
-def test_the_size_of_the_work_decides(two_free_cores, seconds, expected):
-    assert decided(*seconds) == expected
-
-
-def test_no_more_threads_than_free_cores(two_free_cores, monkeypatch):
-    monkeypatch.setattr(threads, "free_cores", lambda: 1)
-    assert ThreadChoice().chosen == 1
-
-
-def test_the_trial_begins_alone_and_then_takes_all(two_free_cores, monkeypatch):
-    monkeypatch.setattr(threads, "SHORT", 0.0)
-    monkeypatch.setattr(threads, "LONG", float("inf"))
-    choice, used = ThreadChoice(), []
-    with choice.restored():
-        for _ in range(5):
-            with choice.step():
-                used.append(torch.get_num_threads())
-    assert used[:4] == [1, 1, 2, 2]
-    assert used[4] == choice.chosen
+def test_rows_use_one_thread_and_images_all_that_are_allowed(two_threads, dataset, tmp_path):
+    """Fixed by the data: no clock, and no load of the machine, decides."""
+    train(config_of(dataset), dataset, tmp_path / "rows")
+    assert threads_of(tmp_path / "rows") == 1
+    images = problem(shape=(2, 28, 28), backbone="mnist-cnn")
+    train(configure(images, "erm", steps=1, device="cpu"), images, tmp_path / "images")
+    assert threads_of(tmp_path / "images") == 2
     assert torch.get_num_threads() == 2
 
 
-def test_a_resumed_run_keeps_its_number(two_free_cores, dataset, tmp_path, monkeypatch):
+def test_a_resumed_run_keeps_its_number(two_threads, dataset, tmp_path):
     train(config_of(dataset), dataset, tmp_path, threads=2)
     assert load_state(tmp_path / "checkpoint.safetensors")["threads"] == 2
-    assert json.loads((tmp_path / "done.json").read_text())["environment"]["threads"] == 2
+    assert threads_of(tmp_path) == 2
     (tmp_path / "done.json").unlink()
-    monkeypatch.setattr(threads, "free_cores", lambda: 1)
     train(config_of(dataset), dataset, tmp_path)
-    assert json.loads((tmp_path / "done.json").read_text())["environment"]["threads"] == 2
+    assert threads_of(tmp_path) == 2
 
 
-def test_results_agree_to_rounding(two_free_cores, dataset, tmp_path):
+def test_results_agree_to_rounding(two_threads, dataset, tmp_path):
     one, two = (
         train(config_of(dataset, 40), dataset, tmp_path / str(count), threads=count).final
         for count in (1, 2)

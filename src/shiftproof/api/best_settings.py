@@ -1,11 +1,10 @@
-"""The time limit of `best`, and the score that it optimises."""
+"""The score that `best` optimises."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
@@ -14,28 +13,6 @@ from shiftproof.learners.scores import checked_metric
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-
-# Default time limit of `best` in seconds: over all runs of a call, or per run if that is more.
-DEFAULT_BUDGET, BUDGET_A_RUN = 300, 60
-
-
-def with_budget(
-    hparams: Mapping[str, object],
-    algorithm: str | BaseEstimator,
-    budget: str | float | None,
-    runs: int = 1,
-) -> Mapping[str, object]:
-    """Return the hyper-parameters with each run's share of the budget."""
-    is_best = isinstance(algorithm, str) and algorithm == "best"
-    if budget is None:
-        if not is_best or "budget" in hparams:
-            return hparams
-        budget = max(DEFAULT_BUDGET, BUDGET_A_RUN * runs)
-    elif not is_best:
-        raise InvalidValue(f"`budget` is for best, not for {algorithm}")
-    elif "budget" in hparams:
-        raise InvalidValue("`budget` and `hparams` give budget twice")
-    return {**hparams, "budget": seconds_of(budget, "budget") / runs}
 
 
 def check_metric(dataset: DomainDataset, metric: str | None) -> None:

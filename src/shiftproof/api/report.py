@@ -25,11 +25,11 @@ from shiftproof.reporting.run_notes import run_notes
 from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.reporting.table import Table
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
-from shiftproof.sweeps.combine.stored import Combined, combined_results, read_combined
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
 from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
 from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.retrained import Retrained, read_retrained, retrained_results
 from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
 from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, run_end, runs_to_compare
@@ -223,11 +223,11 @@ def report(
 
     Args:
         folders: folders of runs, or files of records, which are read together.
-        selection: how to select runs and steps, as in `sweep`, or `combined` for combined draws and
-            retrained runs; by default all methods that the runs allow.
+        selection: how to select runs and steps, as in `sweep`, or `retrained` for retrained runs;
+            by default all methods that the runs allow.
         baseline: the algorithm to compare with; by default erm.
         as_domainbed: as DomainBed's tool does, also select among diverged and unfinished runs, and
-            pool the records of a run over several attempts or folders.
+            pool the records of a run over several folders.
         metric: the score that a page shows first for runs of `train_each`, as in `expect`; by
             default the score that the runs optimised, or accuracy.
     """
@@ -240,13 +240,13 @@ def report(
     paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)
     runs = read_sweep(*paths, pooled=as_domainbed)
     standalone = all(run.standalone for run in runs)
-    combined = read_combined(runs, paths)
+    retrained = read_retrained(runs, paths)
     asked = [selection] if isinstance(selection, str) else selection
-    shows_combined = bool(combined) if asked is None else Combined.name in asked
-    if shows_combined and not combined:
-        raise DataError(f"{paths[0]} has no combined draws; make them with `combine` of `sweep`")
+    shows_retrained = bool(retrained) if asked is None else Retrained.name in asked
+    if shows_retrained and not retrained:
+        raise DataError(f"{paths[0]} has no retrained runs; make them with `retrain` of `sweep`")
     selectors = _selectors(
-        asked and [name for name in asked if name != Combined.name],
+        asked and [name for name in asked if name != Retrained.name],
         run_end(runs) if standalone else None,
     )
     if as_domainbed:
@@ -256,8 +256,8 @@ def report(
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
     groups = kept_apart(runs) if standalone else [runs]
     results = [found for group in groups for found in _selected(group, selectors, asked is None)]
-    if shows_combined:
-        results.append(combined_results(combined, runs))
+    if shows_retrained:
+        results.append(retrained_results(retrained, runs))
     notes = tuple(run_notes(runs))
     return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric)
 

@@ -23,8 +23,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from shiftproof.api.train import train
 from shiftproof.api.trained_run import TrainedRun
-from shiftproof.core.cores import allowed_threads, share_of_cores
-from shiftproof.core.own_process import start_process
+from shiftproof.core.cores import allowed_threads, share_of_cores, start_process
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.resources import choose_workers, threads_of_each
 from shiftproof.training.observers import Observer

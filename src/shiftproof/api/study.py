@@ -18,11 +18,10 @@ from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.api.trained_run import TrainedRun
-from shiftproof.core.class_weight import checked_class_weight
-from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.core.files import read_json, write_json
 from shiftproof.core.standardize import checked_standardize
+from shiftproof.core.types import checked_class_weight
 from shiftproof.data import DomainDataset
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import STUDY_RUN
@@ -34,9 +33,6 @@ from shiftproof.training.run_folder import START_OVER, changes
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-
-# Default time limit of `best` in seconds: for each run, and the minimum over all runs.
-BUDGET_A_RUN, LEAST_BUDGET = 15.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -72,7 +68,6 @@ def study(
     algorithm: str | BaseEstimator | None = None,
     *,
     hparams: Mapping[str, object] | None = None,
-    budget: str | float | None = None,
     class_weight: str = "none",
     steps: int = 5001,
     seed: int = 0,
@@ -95,8 +90,6 @@ def study(
         data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
         algorithm: as in `train`: by default `best` for tables, arrays and features.
         hparams: hyper-parameters, as in `train`.
-        budget: time limit for the candidate search of `best`, over all runs; by default 15s per
-            run, at least 1m.
         class_weight: as in `train`; also used for the baselines.
         steps: number of updates, for algorithms that are trained in steps.
         seed: seed of all randomness.
@@ -138,11 +131,6 @@ def study(
             f"a study holds out each domain in turn and needs at least 3 domains; {dataset.name}"
             f" has {len(dataset.domains)}"
         )
-    if "budget" not in hparams or budget is not None:
-        budgets = _shared(budget, len(dataset.domains), algorithm)
-    else:
-        budgets = None, None
-    each_budget, last_budget = budgets
     folder = folder or Path("runs", f"study-{as_folder(dataset.name)}")
     settings: dict[str, Any] = {
         "hparams": hparams,
@@ -171,11 +159,11 @@ def study(
     )
     found.save(folder / HELD_OUT / "diagnosis.json")
     settings |= {"standardize": standardize, "workers": workers, "observer": observer}
-    held_out = train_each(dataset, algorithm, budget=each_budget, out=folder / HELD_OUT, **settings)
+    held_out = train_each(dataset, algorithm, out=folder / HELD_OUT, **settings)
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
         return Study(folder, found, held_out, None, None, *columns)
-    final = train(dataset, algorithm, budget=last_budget, out=folder / STUDY_RUN, **settings)
+    final = train(dataset, algorithm, out=folder / STUDY_RUN, **settings)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
     if not private:
@@ -187,15 +175,11 @@ def study(
     return Study(folder, found, held_out, final, page, *columns)
 
 
-def _refuse_another(folder: Path, config: RunConfig) -> None:
+def _refuse_another(folder: Path, asked: RunConfig) -> None:
     """Raise if the folder holds a different study, before its diagnosis is overwritten."""
     for path in sorted((folder / HELD_OUT).glob("*/config.json")):
         found = read_json(path, ("hparams",), START_OVER)
-        # Ignore what may differ: each run has its share of the budget and its held-out domain.
-        other, wanted = (
-            {**each, "test_domains": None, "hparams": {**each["hparams"], "budget": None}}
-            for each in (found, config.to_json())
-        )
+        other, wanted = ({**config, "test_domains": None} for config in (found, asked.to_json()))
         if said := changes(other, wanted):
             raise RunConflict(
                 f"{folder} holds another study ({said}); choose another `out`, or delete it"
@@ -204,20 +188,3 @@ def _refuse_another(folder: Path, config: RunConfig) -> None:
 
 def _are_photographs(dataset: DomainDataset) -> bool:
     return dataset.regime in ("large-image", "huge-image") and dataset.preparation is None
-
-
-def _shared(
-    budget: str | float | None, domains: int, algorithm: str | BaseEstimator
-) -> tuple[float | None, float | None]:
-    """Split a budget between the runs that hold out a domain, in total, and the last run.
-
-    Every run gets the same share, so that the held-out runs are representative of the last run.
-    """
-    runs = domains + 1
-    if budget is None:
-        if not (isinstance(algorithm, str) and algorithm == "best"):
-            return None, None
-        a_run = max(LEAST_BUDGET / runs, BUDGET_A_RUN)
-    else:
-        a_run = seconds_of(budget, "budget") / runs
-    return domains * a_run, a_run

@@ -12,7 +12,7 @@ from shiftproof import __version__
 from shiftproof.api.diagnose import ShiftReport
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json_if_any, write_json
-from shiftproof.core.rebuild import rebuilt
+from shiftproof.core.json_values import rebuilt
 from shiftproof.data import DomainDataset
 
 # In the folder of a study.

@@ -9,18 +9,15 @@ from functools import partial
 from pathlib import Path
 
 from shiftproof.api.report import Report, report
-from shiftproof.core.class_weight import UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import InvalidValue
-from shiftproof.sweeps.combine.checks import check_combination, check_retraining
-from shiftproof.sweeps.combine.methods import combine_methods
-from shiftproof.sweeps.combine.run import combine_draws
-from shiftproof.sweeps.combine.stored import CombinedResult
+from shiftproof.core.types import UNWEIGHTED, checked_class_weight
 from shiftproof.sweeps.executors import open_executor
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Job, SweepData
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.retrain import retrain as retrain_selected
+from shiftproof.sweeps.retrain import check_retraining, retrain as retrain_selected
+from shiftproof.sweeps.retrained import RetrainedRun
 from shiftproof.sweeps.selected_models import SelectedModel, export_models, select_models
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.standing import Standing
@@ -36,14 +33,14 @@ class Sweep:
     """A sweep: its folder, its plan, and the result of its runs.
 
     ``result`` is None after a dry run.  ``models`` is the file that lists the exported models, and
-    ``combined`` holds the combined draws and retrained runs, which the report shows.
+    ``retrained`` holds the retrained runs, which the report shows.
     """
 
     folder: Path
     plan: SweepPlan
     result: SweepResult | None = None
     models: Path | None = None
-    combined: tuple[CombinedResult, ...] = ()
+    retrained: tuple[RetrainedRun, ...] = ()
 
     @property
     def status(self) -> str:
@@ -101,10 +98,8 @@ def sweep(
     workers: int | None = None,
     stall_seconds: float | None = None,
     models: str | os.PathLike[str] | None = None,
-    combine: str | Sequence[str] = (),
     retrain: bool = False,
     average: str = "none",
-    shared_start: bool = False,
     device: str = "auto",
     precision: str = "fp32",
     retry_failed: bool = False,
@@ -146,15 +141,9 @@ def sweep(
             it fails the third time.  By default there is no limit.  Choose more than the time to
             load the data, plus a step and an evaluation.
         models: folder to write the selected models to, after the runs.
-        combine: how to combine the draws of each algorithm, trial and held-out domain after the
-            runs, in one or several ways: `ensemble` (mean of the probabilities), `uniform-soup`
-            (mean of the weights) or `greedy-soup` (mean of the weights of those draws that improve
-            on the held-out samples of the training domains).  The report has a row for each.
         retrain: after the runs, retrain the selected models on all samples of the training domains,
             in `out`/retrained, with model files.
         average: final weights of every run: `none`, `ema`, `swad` or `best`, as in `train`.
-        shared_start: start all draws of an algorithm, trial and held-out domain from the same
-            network and weights, as soups require.
         device: auto, cpu, cuda or mps.
         precision: fp32 or bf16.
         retry_failed: repeat failed runs.
@@ -174,11 +163,7 @@ def sweep(
     observer = observer or SweepObserver()
     size = preset_named(preset)
     variants = variants_of(algorithm_names(algorithms), hparams or {})
-    methods = combine_methods(combine)
     some = [draws] if isinstance(draws, int) else list(draws)
-    check_combination(
-        methods, variants, size, n_hparams=len(set(some)) or n_hparams, shared_start=shared_start
-    )
     if retrain:
         check_retraining(size, average)
     frozen = Frozen(backbone or "resnet50", os.fspath(weights), precision)
@@ -205,7 +190,6 @@ def sweep(
             test_domains=held_out,
             average=average,
             class_weight=checked_class_weight(class_weight),
-            shared_start=shared_start,
             threads=place.threads,
             progress=observer.progress,
         )
@@ -218,21 +202,11 @@ def sweep(
             plan, folder, executor=place, retry_failed=retry_failed, observer=observer
         )
         found = Sweep(folder, plan, result)
-        if result.complete and methods:
-            found = _combine(found, methods, observer)
         if found.status == "finished" and retrain:
             found = _retrain(found, selectors, place, observer)
         if found.status == "finished" and models is not None:
             found = _export(found, selectors, Path(models), place, observer)
         return found
-
-
-def _combine(sweep: Sweep, methods: Sequence[str], observer: SweepObserver) -> Sweep:
-    """Combine the draws while holding the folder's lock, so that no other sweep adds runs."""
-    folder = SweepFolder(sweep.folder)
-    with folder.claim(sweep.plan.settings):
-        combined = combine_draws(sweep.plan.jobs, folder, methods, observer.progress)
-    return replace(sweep, combined=(*sweep.combined, *combined))
 
 
 def _retrain(
@@ -242,7 +216,7 @@ def _retrain(
     again = _Repeated(sweep, executor, observer, "retrained from")
     selected = _selected(sweep, selectors)
     retrained = retrain_selected(selected, SweepFolder(sweep.folder), again.run, observer.progress)
-    return replace(sweep, result=again.result, combined=(*sweep.combined, *retrained))
+    return replace(sweep, result=again.result, retrained=tuple(retrained))
 
 
 def _export(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from shiftproof.api.best_settings import loss_of_metric, with_budget, with_metric
+from shiftproof.api.best_settings import loss_of_metric, with_metric
 from shiftproof.api.load import Data, LoadOptions, checked_seed, load, names
 from shiftproof.api.run_folders import folder_of, run_name
 from shiftproof.api.trained_run import TrainedRun
@@ -23,8 +23,7 @@ from shiftproof.training.choose_vector import ALL, pooled
 from shiftproof.training.config import DEFAULT_EVALUATION, NO_NETWORK
 from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.loop import train as run
-from shiftproof.training.observers import CompositeObserver, Observer
-from shiftproof.training.tensorboard import TensorBoard
+from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
@@ -36,7 +35,6 @@ def train(
     *,
     test_domains: str | Sequence[str] = (),
     hparams: Mapping[str, object] | None = None,
-    budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
     class_weight: str = "none",
@@ -61,7 +59,6 @@ def train(
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     compile: bool = False,
-    tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> TrainedRun:
@@ -78,8 +75,6 @@ def train(
             tables, arrays and features, and `idm-auto` for images.
         test_domains: domains held out of training; by default all domains are trained on.
         hparams: hyper-parameters of the algorithm or the backbone that override the defaults.
-        budget: time limit for the candidate search of `best`: seconds, or a duration such as 30s,
-            5m or 1h.  By default 5m, or 60s per held-out domain if that is more.
         metric: score that `best` optimises; by default log loss.  Settings are chosen by this score
             on held-out training domains.  Ensemble weights minimise log loss there, unless equal
             weights or a single member score better.  Other algorithms ignore it.  The scores are
@@ -119,16 +114,14 @@ def train(
             training data.
         standardize: `domain` standardises the numeric features of each domain by the domain's own
             mean and standard deviation; at prediction, the rows of a new site are standardised by
-            their own.  `whiten` also removes correlations between features.  `auto`, for `best`,
-            compares models with and without it on held-out domains.  Results are then those of
-            adaptation: they use the unlabelled rows of the new site.
+            their own.  `whiten` also removes correlations between features.  Results are then those
+            of adaptation: they use the unlabelled rows of the new site.
         workers: threads that prefetch images; by default one per core, at most eight.
-        threads: threads for computation; by default one thread and all free cores are timed in the
-            first steps, and a resumed run keeps the faster choice.
+        threads: threads for computation; by default one for rows, and one per core for images.  A
+            resumed run keeps the number.
         checkpoint_seconds: minimum time between checkpoints.
         compile: compile the network with torch: the first step is slower, later steps are faster,
             and results differ by rounding.
-        tensorboard: write the records for TensorBoard to the folder of the run.
         observer: callbacks for progress, evaluations and notes; see `Observer`.
     """
     folder = folder_of(out)
@@ -161,7 +154,7 @@ def train(
         algorithm,
         test_domains=names(test_domains),
         backbone=backbone,
-        hparams=with_metric(with_budget(hparams, algorithm, budget), algorithm, metric, dataset),
+        hparams=with_metric(hparams, algorithm, metric, dataset),
         loss=loss_of_metric(dataset, loss, metric),
         class_weight=class_weight,
         steps=steps,
@@ -189,13 +182,11 @@ def train(
             )
     folder = folder or Path("runs", run_name(config))
     processes.join(config.device)
-    writes = tensorboard and processes.leads()
-    observers = [observer, TensorBoard(folder)] if writes else [observer]
     result = run(
         config,
         dataset,
         folder,
-        CompositeObserver(observers),
+        observer,
         checkpoint_seconds,
         workers,
         keeps_outputs=True,

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from shiftproof.api.best_settings import check_metric, with_budget
+from shiftproof.api.best_settings import check_metric
 from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
 from shiftproof.api.train import prepare
 from shiftproof.api.trained_run import TrainedRun, adaptation_entry
-from shiftproof.core.class_weight import checked_class_weight
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
 from shiftproof.core.text import listed
-from shiftproof.core.types import CROSS_ENTROPY
+from shiftproof.core.types import CROSS_ENTROPY, checked_class_weight
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.base import ALGORITHMS
@@ -173,7 +172,6 @@ def train_each(
     algorithm: str | BaseEstimator | None = None,
     *,
     hparams: Mapping[str, object] | None = None,
-    budget: str | float | None = None,
     metric: str | None = None,
     loss: str | None = None,
     class_weight: str = "none",
@@ -198,13 +196,12 @@ def train_each(
     threads: int | None = None,
     checkpoint_seconds: float = 5.0,
     compile: bool = False,
-    tensorboard: bool = False,
     observer: Observer | None = None,
     **loading: Unpack[LoadOptions],
 ) -> LeaveOneOut:
     """Train one model for each domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`; `budget` is the total for all runs.  `metric` is also the
+    The parameters are those of `train`.  `metric` is also the
     score that `expected` shows first, by default accuracy, or MAE in regression.  With `out`, each
     run gets a subfolder named after the held-out domain.  Algorithms that are fitted at once run in
     as many processes as cores and memory allow, if they take long.
@@ -229,7 +226,6 @@ def train_each(
         loading=loading,
     )
     check_metric(dataset, metric)  # before training
-    hparams = with_budget(hparams, algorithm, budget, len(dataset.domains))
     settings: dict[str, Any] = {
         "algorithm": algorithm,
         "hparams": hparams,
@@ -254,7 +250,6 @@ def train_each(
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "compile": compile,
-        "tensorboard": tensorboard,
     }
     waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]
     at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator

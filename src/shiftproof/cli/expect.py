@@ -40,7 +40,6 @@ def expect(
         ),
     ] = None,
     hparam: options.Hparam = None,
-    budget: options.Budget = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
     loss: options.Loss = None,
@@ -75,7 +74,6 @@ def expect(
         check_data(data, label, domain, image, drop, categorical)
     check_settings(
         algorithm,
-        budget=budget,
         standardize=standardize,
         task=task,
         metric=metric,
@@ -92,7 +90,6 @@ def expect(
 
     given: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
-        "budget": budget,
         "steps": steps,
         "seed": seed,
         "loss": loss,

@@ -120,24 +120,6 @@ Hparam = Annotated[
         metavar="NAME=VALUE",
     ),
 ]
-Budget = Annotated[
-    str | None,
-    option(
-        "Training",
-        "Time limit for the candidate search of [bold]best[/], over all held-out domains: 30s, 5m"
-        " or 1h; default 5m, or 60s per domain if that is more.",
-        metavar="TIME",
-    ),
-]
-StudyBudget = Annotated[
-    str | None,
-    option(
-        "Training",
-        "Time limit for the candidate search of [bold]best[/], over all runs: 30s, 5m or 1h;"
-        " default 15s per run, and at least 1m.",
-        metavar="TIME",
-    ),
-]
 Loss = Annotated[
     str | None,
     option(
@@ -187,7 +169,7 @@ Standardize = Annotated[
         "Adaptation",
         "Standardize numbers within each domain and, when predicting, within the new site:"
         " [bold]domain[/] (center and scale), [bold]whiten[/] (also remove correlations; for"
-        " features), [bold]auto[/] (decide on held-out domains; for best) or [bold]none[/]."
+        " features) or [bold]none[/]."
         " Results then measure adaptation.",
     ),
 ]

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from shiftproof.core.class_weight import checked_class_weight
-from shiftproof.core.durations import seconds_of
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName, nearest
 from shiftproof.core.standardize import checked_standardize
+from shiftproof.core.types import checked_class_weight
 from shiftproof.data.not_data import require_data, require_path
 from shiftproof.data.tables.column_names import column_name, column_names, header_of
 from shiftproof.learners.base import ALGORITHMS
@@ -54,7 +53,6 @@ def check_data(
 
 def check_settings(
     *algorithms: str | None,
-    budget: str | None = None,
     standardize: str = "none",
     class_weight: str = "none",
     task: str = "auto",
@@ -66,8 +64,6 @@ def check_settings(
     for name in algorithms:
         if name is not None and name not in ALGORITHMS:
             raise UnknownName(ALGORITHMS.kind, name, ALGORITHMS.names())
-    if budget is not None:
-        seconds_of(budget, "budget")
     checked_standardize(standardize)
     checked_class_weight(class_weight)
     if steps < 1:

@@ -44,7 +44,7 @@ def report(
     selection: Annotated[
         str | None,
         typer.Option(
-            help="Selection methods, separated by commas; combined for combined draws; default all"
+            help="Selection methods, separated by commas; retrained for retrained runs; default all"
             " that the runs allow."
         ),
     ] = None,

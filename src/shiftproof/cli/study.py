@@ -42,7 +42,6 @@ def study(
     freeze: options.Freeze = False,
     device: options.Device = "auto",
     hparam: options.Hparam = None,
-    budget: options.StudyBudget = None,
     class_weight: options.ClassWeight = "none",
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
@@ -72,7 +71,6 @@ def study(
     labels = check_data(data, label, domain, image, drop, categorical, weights_column, by)
     check_settings(
         algorithm,
-        budget=budget,
         standardize=standardize,
         class_weight=class_weight,
         task=task,
@@ -88,7 +86,6 @@ def study(
 
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
-        "budget": budget,
         "class_weight": class_weight,
         "steps": steps,
         "seed": seed,

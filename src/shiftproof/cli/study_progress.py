@@ -24,8 +24,8 @@ class StudyProgress(LoadingBar, Observer):
     """The observer of a study: shows which domain is held out, and the time left.
 
     The time left is the mean time of the finished runs, times the number of remaining runs
-    including the one on all domains, minus the time since the last run ended.  Before the first run
-    ends, it is the time limit of `best`.
+    including the one on all domains, minus the time since the last run ended; unknown before
+    the first run ends.
     """
 
     def __init__(self, *, quiet: bool = False) -> None:
@@ -34,7 +34,6 @@ class StudyProgress(LoadingBar, Observer):
         self._done = 0
         self._started: float | None = None
         self._marked = 0.0  # when the last run ended, or the run on all domains began
-        self._budget = 0.0
         self._said_at = 0.0
         self._said: set[str] = set()
         self._last = False
@@ -61,7 +60,6 @@ class StudyProgress(LoadingBar, Observer):
         """Show the current run."""
         if self._started is None:
             self._started = time.monotonic()
-        self._budget = float(config.hparams.get("budget", 0.0) or 0.0)
         if not self._last and not config.test_domains:
             self._last, self._marked = True, time.monotonic()
         self._show(force=True)
@@ -92,10 +90,8 @@ class StudyProgress(LoadingBar, Observer):
         return f", {time_left(self._seconds(runs))} left" if self._seconds(runs) else ""
 
     def _seconds(self, runs: int) -> float:
-        if self._started is None:
+        if self._started is None or not self._done:
             return 0.0
-        if not self._done:
-            return self._budget * (runs + 1)
         each = (self._marked - self._started) / self._done
         return max(each * (runs + 1) - (time.monotonic() - self._marked), 1.0)
 

@@ -94,14 +94,6 @@ def sweep(
             metavar="DIR", help="After the runs, write the selected models to this folder."
         ),
     ] = None,
-    combine: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="After the runs, combine the draws of each algorithm, trial and test domain:"
-            " ensemble (mean of probabilities), uniform-soup or greedy-soup (mean of weights;"
-            " need --shared-start); separated by commas or repeated."
-        ),
-    ] = None,
     retrain: Annotated[
         bool,
         typer.Option(
@@ -116,12 +108,6 @@ def sweep(
             help="Final weights of each run: the last (none), averaged (ema, swad) or best."
         ),
     ] = "none",
-    shared_start: Annotated[
-        bool,
-        typer.Option(
-            "--shared-start", help="Start all draws from the same weights of the same network."
-        ),
-    ] = False,
     device: options.Device = "auto",
     precision: options.Precision = "fp32",
     retry_failed: options.RetryFailed = False,
@@ -170,10 +156,8 @@ def sweep(
             workers=workers,
             stall_seconds=stall_seconds,
             models=models,
-            combine=[name for each in combine or () for name in split(each) or ()],
             retrain=retrain,
             average=average,
-            shared_start=shared_start,
             device=device,
             precision=precision,
             retry_failed=retry_failed,

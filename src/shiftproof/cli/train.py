@@ -45,8 +45,7 @@ def train(
         int | None,
         option(
             "Training",
-            "Threads for computation; default one or all free cores, whichever is faster in the"
-            " first steps.",
+            "Threads for computation; default one for rows, and one per core for images.",
         ),
     ] = None,
     algorithm: options.AlgorithmName = None,
@@ -71,7 +70,6 @@ def train(
         ),
     ] = None,
     hparam: options.Hparam = None,
-    budget: options.Budget = None,
     metric: options.TrainMetric = None,
     at_least: options.AtLeast = None,
     loss: options.Loss = None,
@@ -102,10 +100,6 @@ def train(
     out: Annotated[
         Path | None, option("Output", "Folder of the run; default one in runs/, named after it.")
     ] = None,
-    tensorboard: Annotated[
-        bool,
-        option("Output", "Also write TensorBoard logs to the folder of the run.", "--tensorboard"),
-    ] = False,
     quiet: options.Quiet = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -113,7 +107,6 @@ def train(
     check_data(data, label, domain, image, drop, categorical, weights_column, by)
     check_settings(
         algorithm,
-        budget=budget,
         standardize=standardize,
         class_weight=class_weight,
         task=task,
@@ -148,7 +141,6 @@ def train(
         Expected({}, metric or DEFAULT_METRIC, at_least=at_least)
     settings: dict[str, Any] = {
         "hparams": parse_assignments("--hparam", hparam),
-        "budget": budget,
         "metric": metric,
         "loss": loss,
         "class_weight": class_weight,
@@ -173,7 +165,6 @@ def train(
         "threads": threads,
         "checkpoint_seconds": checkpoint_seconds,
         "compile": compile,
-        "tensorboard": tensorboard,
         "label": label,
         "domain": domain,
         "task": task,

@@ -1,13 +1,18 @@
-"""Count the available and the free cores, and split work across the free cores."""
+"""Count the cores, split work across them, and start processes.
+
+A process that `start_process` starts runs its own program instead of a copy of the caller's, so a
+script that starts one needs no `if __name__ == "__main__"`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
-import threading
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
 
 from shiftproof.core.errors import InvalidValue
@@ -58,54 +63,6 @@ def share_of_cores(count: int) -> Iterator[None]:
         _share = before
 
 
-def free_cores() -> int:
-    """Return the number of unused cores, at least 1 and at most `allowed_threads`.
-
-    A core counts as used only if it was used over the last minute (the load average) and is used
-    now, so that the core of a program that has just ended is free.
-    """
-    free = cores() - round(min(_load(), _running()))
-    return max(1, min(free, allowed_threads()))
-
-
-def _load() -> float:
-    """Return the mean number of running or runnable threads over the last minute."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-
-
-def _running() -> float:
-    """Return the number of other threads running or runnable now; infinity if unknown."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        running = int(Path("/proc/loadavg").read_text("ascii").split()[3].split("/")[0])
-        return max(0, running - 1 - _waiting_workers())
-    return float("inf")
-
-
-def _waiting_workers() -> int:
-    """Return the number of library threads in this process that are running now.
-
-    BLAS threads keep spinning for a while after their work is done, so they do not count as using
-    a core.  Python's own threads do.
-    """
-    known = {str(thread.native_id) for thread in threading.enumerate()}
-    count = 0
-    for task in Path("/proc/self/task").iterdir():
-        if task.name not in known:
-            with contextlib.suppress(OSError):  # the thread may have ended
-                count += (task / "stat").read_text("utf-8").rpartition(")")[2].split()[0] == "R"
-    return count
-
-
-@contextlib.contextmanager
-def within_free_cores() -> Iterator[None]:
-    """Limit BLAS and OpenMP to the number of free cores within the context."""
-    from threadpoolctl import threadpool_info, threadpool_limits
-
-    now = max((library["num_threads"] for library in threadpool_info()), default=1)
-    with threadpool_limits(limits=min(now, free_cores())):
-        yield
-
-
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
     """Limit BLAS and OpenMP to one thread, for calls from this thread, within the context."""
@@ -116,27 +73,33 @@ def one_thread_each() -> Iterator[None]:
 
 
 def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
-    """Yield the results of the tasks in order, each computed on one of the free cores.
+    """Yield the results of the tasks in order, each computed on one core.
 
     For long series of small operations, this is faster than splitting each operation across
     threads.
     """
-    count = min(free_cores(), len(tasks))
+    from threadpoolctl import threadpool_limits
+
+    count = min(allowed_threads(), len(tasks))
     with one_thread_each():
         if count <= 1:
             for task in tasks:
                 yield task()
             return
-        # The OpenMP limit is per calling thread, so each worker sets its own.
-        with ThreadPoolExecutor(count, "shiftproof", initializer=_stay_alone) as pool:
-            yield from pool.map(_result, tasks)
+        # The OpenMP limit is per calling thread, so each worker sets its own, for its lifetime.
+        with ThreadPoolExecutor(count, "shiftproof", threadpool_limits, (1,)) as pool:
+            yield from pool.map(operator.call, tasks)
 
 
-def _stay_alone() -> None:
-    from threadpoolctl import threadpool_limits
+def start_process(program: str, *, new_session: bool = False) -> subprocess.Popen[bytes]:
+    """Start Python with the source text of a program, which can import whatever the caller can.
 
-    threadpool_limits(limits=1)  # for the lifetime of this thread
-
-
-def _result(task: Callable[[], Result]) -> Result:
-    return task()
+    With `new_session`, Ctrl-C in the terminal does not reach the process.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=new_session,
+    )

@@ -1,9 +1,18 @@
-"""Atomic writing and safe reading of files, and locks on folders."""
+"""Atomic writing and safe reading of files, their format version, and locks on folders.
+
+The format version is written to our files, and checked when reading them.  JSON objects have it as
+their first key, safetensors files in their header.  A file without one was written by version 0.1
+and can be read.  The files of a run share one version: that of `config.json` also applies to
+`records.jsonl`.
+
+A few bytes can unpack to many gigabytes (a gzip bomb), so `gzip_lines` counts the unpacked bytes.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import gzip
 import hashlib
 import json
 import os
@@ -16,7 +25,6 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
-from shiftproof.core.file_format import with_format, without_format
 
 # The prefix of temporary files.
 _TEMPORARY = ".shiftproof-"
@@ -205,3 +213,63 @@ def _locked_itself(folder: Path, busy: Exception) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+# DEFLATE compresses repeated bytes up to 1032-fold.  Tables and records, which hold different
+# numbers, rarely compress 20-fold.
+MOST_TIMES = 100
+# A small file may always unpack to this many bytes.
+ALWAYS_ALLOWED = 64 * 2**20
+LONGEST_LINE = 64 * 2**20
+
+
+def gzip_lines(path: Path) -> Iterator[bytes]:
+    """Yield the lines of a gzipped file; raise as soon as it looks like a gzip bomb."""
+    limit = max(ALWAYS_ALLOWED, MOST_TIMES * path.stat().st_size)
+    total = 0
+    with gzip.open(path) as file:
+        while line := file.readline(LONGEST_LINE + 1):
+            total += len(line)
+            if total > limit or len(line) > LONGEST_LINE:
+                raise DataError(
+                    f"{path} unpacks to more than {total / 2**20:,.0f} MiB,"
+                    f" {total / max(path.stat().st_size, 1):,.0f} times its size: it may be a gzip"
+                    " bomb; if you trust it, unpack it yourself and give the unpacked file"
+                )
+            yield line
+
+
+# Increase this when older versions could not read, or would misread, new files.
+FORMAT = 1
+KEY = "format"
+_BEFORE = 0  # files of version 0.1
+
+
+def with_format(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an object with the format version before its other keys."""
+    return {KEY: FORMAT, **value}
+
+
+def without_format(value: Mapping[str, Any], where: object) -> dict[str, Any]:
+    """Return an object without its format version, or raise `DataError` if it is not supported."""
+    found = dict(value)
+    check_format(found.pop(KEY, _BEFORE), where)
+    return found
+
+
+def check_format(version: Any, where: object) -> None:
+    """Raise `DataError` if the format version is newer than ours, or not a version number.
+
+    A safetensors header stores it as text; None stands for a file without a version.
+    """
+    if type(version) is int and _BEFORE <= version <= FORMAT:
+        return  # the common case
+    text = str(_BEFORE if version is None else version)
+    # Limit the digits, because `int` rejects very long strings.
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise DataError(f"{where} is damaged: its format is not a version number")
+    if int(text) > FORMAT:
+        raise DataError(
+            f"{where} has format {int(text)}, of a newer version of Shiftproof; this one reads"
+            f" formats up to {FORMAT}: upgrade it"
+        )

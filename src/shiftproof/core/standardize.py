@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from shiftproof.core.errors import UnknownName
 
-NONE, DOMAIN, WHITEN, AUTO = "none", "domain", "whiten", "auto"
-# The values of `standardize`, and how results are then described.  With `auto`, models with and
-# without standardisation by domain are compared on held-out domains.
+NONE, DOMAIN, WHITEN = "none", "domain", "whiten"
+# The values of `standardize`, and how results are then described.
 ADAPTATION = {
     NONE: "",
     DOMAIN: "standardized by domain",
     WHITEN: "whitened by domain",
-    AUTO: "standardized by domain where that helps",
 }
 
 

@@ -1,4 +1,4 @@
-"""Two types that all layers share: a batch from several domains, and the task."""
+"""What all layers share: a batch from several domains, the task, and rules for class weights."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue, UnknownName
 
 if TYPE_CHECKING:
     import numpy as np
@@ -136,3 +136,15 @@ class Task:
         lists = ("input_shape", "center", "scale")
         fields: Any = {k: tuple(v) if k in lists else v for k, v in value.items()}
         return cls(**fields)
+
+
+# The rules for class weights; `training.sample_weights` computes the weights.
+UNWEIGHTED, BALANCED = "none", "balanced"
+CLASS_WEIGHTS = (UNWEIGHTED, BALANCED)
+
+
+def checked_class_weight(asked: str) -> str:
+    """Return `asked` if it is a rule for class weights, or raise."""
+    if asked not in CLASS_WEIGHTS:
+        raise UnknownName("class_weight", asked, CLASS_WEIGHTS)
+    return asked

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
-from shiftproof.core.standardize import AUTO, NONE, checked_standardize
+from shiftproof.core.standardize import NONE, checked_standardize
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.domain import LazyInputs, TensorLike, as_array, as_float_rows
@@ -24,7 +24,7 @@ from shiftproof.data.images.index import scan
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.data.tables.vectors import check_widths
-from shiftproof.data.within_domain import are_categorical, both_views, standardized_by_site
+from shiftproof.data.within_domain import are_categorical, standardized_by_site
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -74,7 +74,7 @@ class TableForm(InputForm):
 
     With `raw`, the model gets cells instead of features: categories as codes, missing values as
     NaN.  If rows are standardised within their site (`standardize`), `read` returns cells, which
-    `within_sites` converts to model inputs; with `auto`, these are both views, side by side.
+    `within_sites` converts to model inputs.
     """
 
     columns: FittedColumns
@@ -85,13 +85,11 @@ class TableForm(InputForm):
     @property
     def input_shape(self) -> tuple[int, ...]:
         """The number of features."""
-        width = len(self.columns.columns.columns if self.raw else self.columns.feature_names)
-        return (2 * width if self.standardize == AUTO else width,)
+        return (len(self.columns.columns.columns if self.raw else self.columns.feature_names),)
 
     def features(self, inputs: np.ndarray) -> np.ndarray:
         """Return the features of model inputs [n, *input_shape]: imputed, scaled and encoded."""
-        cells = inputs[:, : len(self.columns.columns.columns)]  # the first of two views
-        return self.columns.apply(cells.astype(np.float64)) if self.raw else as_float_rows(inputs)
+        return self.columns.apply(inputs.astype(np.float64)) if self.raw else as_float_rows(inputs)
 
     def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> np.ndarray:
         """Return rows as float64 [rows, columns]: categories as codes, missing values as NaN.
@@ -125,11 +123,8 @@ class TableForm(InputForm):
     def within_sites(self, cells: np.ndarray, sites: Sequence[str] | None) -> ReadyInputs:
         """Standardise the cells of each site separately and convert them to model inputs."""
         categorical = are_categorical(self.columns.columns)
-        if self.standardize != AUTO:
-            own = standardized_by_site(cells, sites, categorical, self.standardize)
-            return as_ready(self._ready(own))
-        pooled = self.columns.pooled(cells)
-        return as_ready(as_float_rows(both_views(pooled, sites, categorical)))
+        standard = standardized_by_site(cells, sites, categorical, self.standardize)
+        return as_ready(self._ready(standard))
 
     def _ready(self, cells: np.ndarray) -> np.ndarray:
         return as_float_rows(self.columns.pooled(cells)) if self.raw else self.columns.apply(cells)

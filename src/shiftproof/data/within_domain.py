@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.standardize import ADAPTATION, AUTO, DOMAIN, NONE, WHITEN, checked_standardize
+from shiftproof.core.standardize import ADAPTATION, DOMAIN, NONE, WHITEN, checked_standardize
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
@@ -114,8 +114,7 @@ def are_categorical(columns: Columns) -> np.ndarray:
 def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
     """Return the dataset, with a new fingerprint, for training with `standardize=how`.
 
-    With `domain` and `whiten`, each domain is standardised separately; with `auto`, the second view
-    is added later (`with_both_views`), when rare values are pooled.
+    Each domain is standardised separately.
     """
     if checked_standardize(how) == NONE:
         return dataset
@@ -135,37 +134,11 @@ def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
         preparation=None if dataset.frozen else dataset.preparation,
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
     )
-    # With `auto` the result is not needed yet, but data that cannot be standardised must fail now.
-    view = made.with_domains(lambda own: _standardized_domain(own, categorical, how))
-    return made if how == AUTO else view
-
-
-def with_both_views(dataset: DomainDataset) -> DomainDataset:
-    """Return the dataset with rows [n, 2 d]: unchanged, and standardised by domain."""
-    categorical = categorical_columns(dataset)
-
-    def both(domain: Domain) -> Domain:
-        return domain.having(x=both_views(_rows(domain), _site(domain), categorical))
-
-    return dataset.with_domains(both)
-
-
-def both_views(x: np.ndarray, sites: Sequence[str] | None, categorical: np.ndarray) -> np.ndarray:
-    """Return rows [n, d] unchanged and standardised by site, side by side: [n, 2 d]."""
-    own = standardized_by_site(x, sites, categorical, DOMAIN)
-    return np.concatenate([x, own.astype(x.dtype)], axis=1)
-
-
-def _site(domain: Domain) -> list[str]:
-    return [f"domain {domain.name!r}"] * len(domain)
-
-
-def _rows(domain: Domain) -> np.ndarray:
-    x = domain.rows()
-    return x if x.dtype.kind == "f" else as_float_rows(x)
+    return made.with_domains(lambda domain: _standardized_domain(domain, categorical, how))
 
 
 def _standardized_domain(domain: Domain, categorical: np.ndarray, how: str) -> Domain:
-    x = _rows(domain)
-    found = standardized_by_site(x, _site(domain), categorical, how)
-    return domain.having(x=found.astype(x.dtype))
+    rows = domain.rows()
+    x = rows if rows.dtype.kind == "f" else as_float_rows(rows)
+    sites = [f"domain {domain.name!r}"] * len(domain)
+    return domain.having(x=standardized_by_site(x, sites, categorical, how).astype(x.dtype))

@@ -1,6 +1,6 @@
 """Models that were fitted at once, as torch modules that can be exported like any network.
 
-Each part becomes an equivalent module in float64: the encoder, logistic regression, networks,
+Each part becomes an equivalent module in float64: the encoder, logistic regression,
 forests and boosted trees, and the ensemble's weights and temperatures.
 """
 
@@ -118,29 +118,6 @@ class RidgeLayer(nn.Module):
         return features @ self.coefficients + self.intercept
 
 
-class NetworksLayer(nn.Module):
-    """Networks (`learners.network_models`) side by side: features [n, k] → [n, c] or [n, 1]."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.numbers = not hasattr(model, "classes_")
-        networks = model.estimators_
-        self.layers = len(networks[0].coefs_)
-        for place in range(self.layers):
-            weights = np.stack([network.coefs_[place] for network in networks])
-            biases = np.stack([network.intercepts_[place] for network in networks])
-            self.register_buffer(f"weights{place}", torch.tensor(weights))
-            self.register_buffer(f"biases{place}", torch.tensor(biases[:, None]))
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the mean of the networks' probabilities or numbers."""
-        hidden = features[None]
-        for place in range(self.layers):
-            hidden = hidden if place == 0 else hidden.relu()
-            hidden = hidden @ getattr(self, f"weights{place}") + getattr(self, f"biases{place}")
-        return (hidden if self.numbers else class_probabilities(hidden)).mean(dim=0)
-
-
 class TargetsLayer(nn.Module):
     """One model per target, side by side: features [n, k] → numbers [n, targets]."""
 
@@ -161,12 +138,10 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "RandomForestClassifier": ForestLayer,
     "ExtraTreesClassifier": ForestLayer,
     "HistGradientBoostingClassifier": BoostingLayer,
-    "VotingClassifier": NetworksLayer,
     "Ridge": RidgeLayer,
     "RandomForestRegressor": ForestLayer,
     "ExtraTreesRegressor": ForestLayer,
     "HistGradientBoostingRegressor": BoostingLayer,
-    "VotingRegressor": NetworksLayer,
     "MultiOutputRegressor": TargetsLayer,
 }
 # User estimators with an equivalent layer for all parameter values.

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any
 
-from shiftproof.core.json_types import conform, conform_fields
+from shiftproof.core.json_values import conform, conform_fields
 from shiftproof.core.space import Regime
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.training.config import RunConfig
@@ -35,7 +35,6 @@ _MAY_BE_ABSENT = (
     "average",
     "frozen",
     "augment_validation",
-    "init_seed",
     "private",
     "standardize",
     "loss",
@@ -49,7 +48,7 @@ _FORM: dict[str, dict[str, Any]] = {
         "parts": tuple[Any, ...],
         "notes": tuple[str, ...],
         "raw": bool,
-        "standardize": typing.Literal["none", "domain", "whiten", "auto"],
+        "standardize": typing.Literal["none", "domain", "whiten"],
     },
     "images": {"kind": str, "image_size": int},
     "tensor": {"kind": str, "shape": tuple[int, ...]},

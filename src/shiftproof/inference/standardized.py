@@ -7,11 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import torch
 
-from shiftproof.core.standardize import AUTO
 from shiftproof.data import Domain
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import Inputs, ReadyInputs, as_ready
-from shiftproof.data.within_domain import both_views, standardized_by_site
+from shiftproof.data.within_domain import standardized_by_site
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.learners.exact import Exact
@@ -35,11 +34,8 @@ def standardized_features(
     """
     x = _features(network, inputs, device, workers)
     categorical = np.zeros(x.shape[1], dtype=bool)
-    if standardize == AUTO:
-        ready = both_views(x, sites, categorical)
-    else:
-        ready = standardized_by_site(x, sites, categorical, standardize).astype(x.dtype)
-    return _rest(network), as_ready(ready)
+    standard = standardized_by_site(x, sites, categorical, standardize).astype(x.dtype)
+    return _rest(network), as_ready(standard)
 
 
 def _rest(network: Predictor | RowPredictor) -> Predictor | RowPredictor:

@@ -16,16 +16,26 @@ q(d|x,y)/q(d|x) with Bayes' q(d|x,y) ∝ q(d|x) q(y|x,d), so the chain rule hold
 joint estimate is also that of Barber and Agakov.)  At the true distributions, all first
 derivatives by q(d|x) and q(y|x,d) are zero, so errors enter only to second order.
 
-`stacking.Posterior.cost` estimates the loss due to finite samples, which is added back.
+`Posterior.cost` estimates the loss due to finite samples, which is added back.
+
+`cross_fit` weights several classifiers by their loss on held-out folds.  For each fold k, the
+classifiers are fitted on the other folds and predict k.  Their predictions are mixed in log space,
+
+    log q(t|x) = log prior(t) + Σ_c a_c · log q_c(t|x)/prior(t) − log normaliser,   a_c ≥ 0,
+
+where the weights a minimise the log loss on folds j ≠ k of classifiers fitted without j and k.
+So neither classifiers nor weights depend on k.  Each fit without {j, k} is used for both k and j.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
-from scipy.special import logsumexp  # type: ignore[import-untyped]
+from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy.special import log_softmax, logsumexp  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information.base import Estimator, Parts
@@ -33,14 +43,164 @@ from shiftproof.information.experts import (
     COMPONENTS,
     SQUARED,
     Expert,
+    Question,
     experts,
     few_columns,
     linear_experts,
     linear_features,
 )
 from shiftproof.information.no_shift import concept_p, exact_p_values
-from shiftproof.information.sample import Floats, LogRatio, Sample
-from shiftproof.information.stacking import Posterior, cross_fit, jackknife_cost
+from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """Log probabilities of a target with C values, by models fitted without the sample.
+
+    `fitted` [n, G, C] comes from the model fitted without the sample's fold; `refitted`
+    [folds − 1, n, G, C] from the models fitted without one more fold.  Each of the G groups has its
+    own model, which predicts every sample.
+    """
+
+    fitted: Floats
+    refitted: Floats
+
+    def cost(self, weights: Floats, group: Ints) -> float:
+        """Return an estimate of E KL(p ‖ q) in nats, the loss due to finite samples.
+
+        This is a delete-a-fold jackknife.  To first order, a model fitted on K − 1 folds differs
+        from the true p by the mean of K − 1 independent terms, and from the refit without one of
+        them by 1/√(K − 2) of that.  It measures the variance of a classifier, not its bias.
+        """
+        own = np.arange(len(group))
+        return jackknife_cost(self.fitted[own, group], self.refitted[:, own, group], weights)
+
+
+def jackknife_cost(fitted: Floats, refitted: Floats, weights: Floats) -> float:
+    """Return (K − 2) · mean KL(fitted ‖ refitted): fitted [n, C], refitted [K − 1, n, C]."""
+    divergence = (np.exp(fitted) * (fitted - refitted)).sum(axis=-1)
+    return float((len(refitted) - 1) * (divergence.mean(axis=0) @ weights))
+
+
+def cross_fit(
+    experts: Sequence[Expert],
+    target: Ints,
+    fold: Ints,
+    weights: Floats,
+    group: Ints | None = None,
+    *,
+    shrunk: bool,
+) -> Posterior:
+    """Predict the target [n] out of fold.
+
+    With `group` [n], every expert is fitted on each group's samples separately, which gives
+    q(t|x, g) for all g; the target's shares in the groups are an additional prediction.
+
+    `shrunk` allows weights that sum to less than 1 and adds experts fitted on all groups together:
+    predictions with many parameters improve, but small differences are smoothed away.  Otherwise
+    the weights sum to at least 1, and predictions differ from the true ones only by variance.
+    """
+    folds, classes = int(fold.max()) + 1, int(target.max()) + 1
+    own_group = np.zeros_like(target) if group is None else group
+    prior: Floats = np.bincount(target, weights, minlength=classes).astype(np.float64)
+    panel = _Panel(experts, Question(target, weights * len(target), own_group, prior), shrunk)
+    n, groups = len(target), panel.question.groups
+    fitted = np.empty((n, groups, classes))
+    refitted = np.empty((folds - 1, n, groups, classes))
+
+    members = [np.flatnonzero(fold == k) for k in range(folds)]
+    predicted = {k: panel.predictions(np.flatnonzero(fold != k), members[k]) for k in range(folds)}
+    without = {}
+    for j, k in combinations(range(folds), 2):
+        both = np.concatenate([members[j], members[k]])
+        rest = np.flatnonzero((fold != j) & (fold != k))
+        predictions = panel.predictions(rest, both)
+        without[j, k], without[k, j] = np.split(predictions, [len(members[j])], axis=1)
+    # without[j, k] predicts fold j, fitted on all but j and k.
+    for k in range(folds):
+        others = [j for j in range(folds) if j != k]
+        rows = np.concatenate([members[j] for j in others])
+        unseen = np.concatenate([without[j, k] for j in others], axis=1)
+        unseen = unseen[:, np.arange(len(rows)), own_group[rows]]
+        mixing = _weigh(unseen, np.log(prior), target[rows], weights[rows], 0.0 if shrunk else 1.0)
+        fitted[members[k]] = _mix(predicted[k], mixing, prior)
+        for position, j in enumerate(others):
+            refitted[position, members[k]] = _mix(without[k, j], mixing, prior)
+    return Posterior(fitted, refitted)
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """The experts and their prediction task."""
+
+    experts: Sequence[Expert]
+    question: Question
+    shrunk: bool
+
+    def predictions(self, train: Ints, where: Ints) -> Floats:
+        """Return log q_c/prior of every expert c, fitted on the rows `train`: [c, ·, G, C]."""
+        question = self.question
+        shape = (len(where), question.groups, len(question.prior))
+        found: list[Floats] = []
+        if question.groups == 1 or self.shrunk:
+            found += [
+                np.broadcast_to(expert.log_odds(question, train, where)[:, None], shape)
+                for expert in self.experts
+            ]
+        if question.groups > 1:
+            found += [expert.log_odds_by_group(question, train, where) for expert in self.experts]
+            found.append(np.broadcast_to(self._shares(train), shape))
+        return np.stack(found) if found else np.zeros((0, *shape))
+
+    def _shares(self, train: Ints) -> Floats:
+        """Return the log ratio of the target's shares in each group to the prior: [G, C]."""
+        question = self.question
+        counts = np.zeros((question.groups, len(question.prior)))
+        np.add.at(counts, (question.group[train], question.target[train]), 1)
+        # The prior counts as one additional sample of each group.
+        shares = (counts + question.prior) / (counts.sum(axis=1, keepdims=True) + 1)
+        return np.asarray(np.log(shares / question.prior))
+
+
+def _mix(predictions: Floats, mixing: Floats, prior: Floats) -> Floats:
+    """Return the normalised mixture in log space: predictions [c, …, C] → [..., C]."""
+    mixed: Floats = log_softmax(np.log(prior) + np.tensordot(mixing, predictions, axes=1), axis=-1)
+    return mixed
+
+
+def _weigh(
+    predictions: Floats, log_prior: Floats, target: Ints, weights: Floats, least: float
+) -> Floats:
+    """Return the weights a ≥ 0 of the predictions [c, n, C] that minimise the (convex) log loss.
+
+    The weights sum to at least `least`.
+    """
+    count = len(predictions)
+    if not count:
+        return np.zeros(0)
+    right = predictions[:, np.arange(len(target)), target]
+    weights = weights / weights.sum()
+
+    def loss(mixing: Floats) -> tuple[float, Floats]:
+        logits = log_prior + np.tensordot(mixing, predictions, axes=1)
+        normaliser = logsumexp(logits, axis=-1)
+        q = np.exp(logits - normaliser[:, None])
+        value = weights @ (normaliser - mixing @ right - log_prior[target])
+        gradient = (
+            np.einsum("cnk,nk,n->c", predictions, q, weights, optimize=True) - right @ weights
+        )
+        return float(value), gradient
+
+    found = minimize(
+        loss,
+        np.full(count, 1 / count),
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, None)] * count,
+        constraints={"type": "ineq", "fun": lambda mixing: mixing.sum() - least},
+        options={"ftol": 1e-9},
+    )
+    return np.asarray(np.clip(found.x, 0, None))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,8 +23,14 @@ from __future__ import annotations
 import numpy as np
 
 from shiftproof.information.contingency import p_value
-from shiftproof.information.experts import COMPONENTS, SQUARED, principal_components, with_squares
-from shiftproof.information.features import normal_scores, second_order
+from shiftproof.information.experts import (
+    COMPONENTS,
+    SQUARED,
+    normal_scores,
+    principal_components,
+    second_order,
+    with_squares,
+)
 from shiftproof.information.sample import Floats, Ints, Sample
 
 WAVES = 48

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from shiftproof.core.space import hparam
-from shiftproof.learners.algorithms.auto_strength import ALPHA, PERMUTATIONS
-from shiftproof.learners.algorithms.concept_test import (
-    HeldOut,
-    calibrated,
-    permutation_p,
-    welch_p,
-)
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.calibration import SMALLEST
 from shiftproof.learners.candidate import Candidate, size_of
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
@@ -25,23 +16,16 @@ from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
-from shiftproof.learners.network import NetworkCandidate, stops
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED
-from shiftproof.learners.views import members_that_count
 from shiftproof.learners.weighting import LOG_LOSS, metric_weights
-from shiftproof.learners.within_candidate import WithinDomains
 
 # Members with a smaller weight are dropped: fitting them takes time and changes nothing.
 LEAST_WEIGHT = 0.01
 # Trees per forest: more would hardly change the ensemble, and take time to fit and store.
 TREES = 100
-# Speed-up of two cores over one: not all work runs in parallel.
-SPEED_OF_TWO_CORES = 1.5
 # Why a candidate was not tried.
-NO_TIME = "for lack of time"
-NO_CONCEPT_SHIFT = "because no concept shift was detected"
-TOO_FEW_DOMAINS = "because at least three training domains are needed"
+TOO_MUCH_WORK = "because the estimated time exceeds the budget"
 
 
 def portfolio(samples: Samples) -> list[Candidate]:
@@ -50,11 +34,10 @@ def portfolio(samples: Samples) -> list[Candidate]:
     They are of different kinds, because an ensemble gains from members with different errors:
     smooth and piecewise constant, a few large trees and many small ones, greedy and random splits.
     The second linear model uses scikit-learn's default penalty, 1/n, because a penalty selected on
-    few held-out domains may fit only those domains.  If the samples have a second view,
-    standardised within domains, each candidate is included for both views.
+    few held-out domains may fit only those domains.
     """
     rows = len(samples)
-    candidates: list[Candidate] = [
+    return [
         LinearCandidate(),
         LinearCandidate("linear, default penalty", (1 / rows,)),
         LinearCandidate("linear on ranks", ranks=True),
@@ -63,24 +46,20 @@ def portfolio(samples: Samples) -> list[Candidate]:
         ForestCandidate("forest", (1,), TREES),
         ForestCandidate("forest, large leaves", (5,), TREES),
         ForestCandidate("extra trees", (5,), TREES, extra=True),
-        NetworkCandidate(variants=stops(rows)),
-        # Half as many seeds and steps as the others: matching takes a step twice as long.
-        NetworkCandidate("IDM networks", stops(rows)[:-1], seeds=2, matched=True),
     ]
-    within = [] if samples.within is None else [WithinDomains(own) for own in candidates]
-    return [*candidates, *within]
 
 
 def planned(
     candidates: list[Candidate], samples: Samples, budget: float
 ) -> tuple[list[Candidate], list[Candidate]]:
-    """Return the candidates that fit in a budget of seconds, cheapest first, and the others.
+    """Return the candidates to try, cheapest first, and the others.
 
-    The cheapest is always tried.
+    Those to try have a total of estimated seconds within the budget.  The estimates depend on the
+    numbers of rows, columns and outputs only, never on a clock.  The cheapest is always tried.
     """
     size = size_of(samples)
     folds = min(max(len(np.unique(samples.domain)), 2), MOST_FOLDS)
-    costs = [c.seconds_to_judge(size, folds) / SPEED_OF_TWO_CORES for c in candidates]
+    costs = [candidate.seconds_to_judge(size, folds) for candidate in candidates]
     order = np.argsort(costs, kind="stable")
     fits = np.cumsum(np.array(costs)[order]) <= budget
     fits[0] = True
@@ -103,13 +82,13 @@ class Best(Exact):
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
-        """The time budget and the metric."""
+        """The budget and the metric."""
 
         budget: float = hparam(
-            300.0,
+            200.0,
             within=(1e-9, 1e9),
             unit="seconds",
-            help="time limit for all candidates; none is started after it",
+            help="estimated time of all candidates on one core; others are left out",
         )
         metric: str = hparam(
             LOG_LOSS,
@@ -121,44 +100,15 @@ class Best(Exact):
 
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return the ensemble."""
-        started = time.perf_counter()
         chosen, too_long = planned(portfolio(samples), samples, self.hparams.budget)
-        left_out = {candidate.name: NO_TIME for candidate in too_long}
         judged: list[Judged] = []
         for place, candidate in enumerate(chosen):
             progress("judging candidates", place, len(chosen))
-            late = judged and time.perf_counter() - started > self.hparams.budget
-            if reason := NO_TIME if late else not_called_for(candidate, judged, samples, seed):
-                left_out[candidate.name] = reason
-            else:
-                judged.append(judge(candidate, samples, seed, self.hparams.metric))
+            judged.append(judge(candidate, samples, seed, self.hparams.metric))
         progress("judging candidates", len(chosen), len(chosen))
         ensemble = combined(judged, samples, seed, progress, self.hparams.metric)
+        left_out = {candidate.name: TOO_MUCH_WORK for candidate in too_long}
         return replace(ensemble, left_out=left_out)
-
-
-def not_called_for(
-    candidate: Candidate, judged: list[Judged], samples: Samples, seed: int
-) -> str | None:
-    """Return why a candidate need not be tried, or None if it should be.
-
-    Matching is tried only if the held-out outputs of the best candidate so far do not mean the
-    same in every training domain (`algorithms.concept_test`).
-    """
-    kind = candidate.candidate if isinstance(candidate, WithinDomains) else candidate
-    if not (isinstance(kind, NetworkCandidate) and kind.matched):
-        return None
-    names, domains = np.unique(samples.domain, return_inverse=True)
-    if len(names) < 3:
-        return TOO_FEW_DOMAINS
-    if not judged or not samples.classes:  # regression has no such test
-        return None
-    first = min(judged, key=lambda one: one.scores.risk)
-    held_out = HeldOut(np.log(np.maximum(first.predicted, SMALLEST)), samples.y, domains)
-    t = calibrated(held_out).t
-    differ = welch_p(t, held_out) <= ALPHA
-    differ = differ and permutation_p(t, held_out, PERMUTATIONS, seed) <= ALPHA
-    return None if differ else NO_CONCEPT_SHIFT
 
 
 def combined(
@@ -170,24 +120,17 @@ def combined(
 ) -> Ensemble:
     """Find the weights of the candidates, and fit those with weight to all samples."""
     predicted = np.stack([one.predicted for one in judged])
-    views = [one.candidate.view for one in judged]
-    chosen = members_that_count(predicted, views, samples, seed, metric)
-    found = metric_weights(predicted[chosen], samples, seed, metric)
-    weights, spreads = np.zeros(len(judged)), np.zeros(len(judged))
-    weights[chosen] = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
+    found = metric_weights(predicted, samples, seed, metric)
+    weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
     weights = weights / weights.sum()
-    spreads[chosen] = found.spread
     mixture = np.tensordot(weights, predicted, 1)
     criterion = criterion_of(samples)
     temperature = criterion.temperature(mixture, samples)
     members = []
-    pairs = zip(judged, weights, spreads, strict=True)
+    pairs = zip(judged, weights, found.spread, strict=True)
     for place, (one, weight, spread) in enumerate(pairs):
         progress("fitting members", place, len(judged))
         members.append(one.fitted(samples, seed, float(weight), float(spread)))
     progress("fitting members", len(judged), len(judged))
     held_out = criterion.calibrated(mixture, temperature)
-    both = samples.within is not None
-    return Ensemble(
-        tuple(members), samples.classes, temperature, held_out=held_out, both_views=both
-    )
+    return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from shiftproof.core.standardize import NONE
 from shiftproof.learners.samples import Samples
 
 # Floating-point operations per second of large matrix products on one core.
@@ -24,8 +22,8 @@ OPERATIONS_A_SECOND = 1.5e10
 class Size(NamedTuple):
     """The size of a fit, which determines its time: rows, encoded columns, and outputs.
 
-    Two classes are one output.  Times are rough estimates from one machine.  They decide which
-    candidates fit in a budget, and are the same on every machine.
+    Two classes are one output.  Times are rough estimates from one machine, not measurements.
+    They decide which candidates are tried, so that every machine tries the same.
     """
 
     rows: float
@@ -44,14 +42,10 @@ def size_of(samples: Samples) -> Size:
 
 
 class Candidate(ABC):
-    """A kind of model, with variants that differ in one setting.
-
-    ``view`` is the view of the rows that it uses (`data.within_domain`).
-    """
+    """A kind of model, with variants that differ in one setting."""
 
     name: str
     variants: Sequence[Any]
-    view: ClassVar[str] = NONE
 
     @abstractmethod
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
@@ -68,10 +62,6 @@ class Candidate(ABC):
     @abstractmethod
     def fit(self, train: Samples, variant: Any, seed: int) -> Any:
         """Return a scikit-learn classifier or regressor, fitted with one variant."""
-
-    def limited(self, threads: int) -> AbstractContextManager[None]:
-        """Limit the threads of libraries other than OpenMP and BLAS within the context."""
-        return nullcontext()
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
         """Estimate the seconds that `held_out` and one `fit` take on one core."""

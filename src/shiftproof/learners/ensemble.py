@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from shiftproof.core.cores import one_thread_each
 from shiftproof.core.errors import CheckpointError, ShiftproofError
-from shiftproof.core.gzip_lines import ALWAYS_ALLOWED, MOST_TIMES
-from shiftproof.core.standardize import NONE
+from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
 from shiftproof.learners import packed_boosting, packed_forest
 from shiftproof.learners.calibration import tempered
-from shiftproof.learners.threads import threads_for
 
 # Types in scikit-learn models that skops does not trust by default.  Rebuilding them runs no code;
 # `functools.partial` is checked together with the function that it calls.
@@ -51,9 +50,6 @@ TRUSTED = (
     "sklearn.utils._bunch.Bunch",
     "sklearn.utils.validation.check_array",
 )
-
-# Approximate time that all members together take to predict one row.
-SECONDS_A_ROW = 2e-4
 
 
 def untrusted_types(value: Any) -> list[str]:
@@ -116,8 +112,7 @@ class Member:
     draws of the domains' shares.  ``risk`` is the mean loss over held-out training domains, after
     calibration, and ``accuracy`` the mean accuracy there, or R² for regression (``r2`` in
     descriptions); both are None if the model was not evaluated.  ``seconds``, the time of
-    evaluating and fitting, is not stored, so that equal runs give equal files.  ``view`` is the
-    view of the rows that the model uses (`data.within_domain`).
+    evaluating and fitting, is not stored, so that equal runs give equal files.
     """
 
     name: str
@@ -129,7 +124,6 @@ class Member:
     accuracy: float | None
     model: Any
     seconds: float = field(default=0.0, compare=False)
-    view: str = NONE
 
 
 @dataclass(frozen=True)
@@ -138,8 +132,7 @@ class Ensemble:
 
     ``left_out`` maps candidates that were not tried to the reason.  ``held_out`` [n, k] are
     predictions for the training rows, from models not trained on the row's domain; they are not
-    stored with the ensemble.  With ``both_views``, rows [n, 2 d] hold the d raw columns and the
-    same columns standardised within their domain.
+    stored with the ensemble.
     """
 
     members: tuple[Member, ...]
@@ -147,10 +140,9 @@ class Ensemble:
     temperature: float = 1.0
     left_out: Mapping[str, str] = field(default_factory=dict)
     held_out: np.ndarray | None = field(default=None, compare=False, repr=False)
-    both_views: bool = False
 
     def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Return class probabilities [n, classes] for rows [n, d], or [n, 2 d] with both views."""
+        """Return class probabilities [n, classes] for rows [n, d]."""
         total = self._weighted(x)
         return tempered(total, self.temperature) if self.temperature != 1 else total
 
@@ -160,18 +152,16 @@ class Ensemble:
 
     def _weighted(self, x: np.ndarray) -> np.ndarray:
         """Return the weighted mean of the members' predictions."""
-        first, second = np.split(x, 2, axis=1) if self.both_views else (x, x)
         total = np.zeros((len(x), self.classes or 1))
-        with threads_for(len(x) * SECONDS_A_ROW):
+        with one_thread_each():
             for member in self.members:
                 if member.weight > 0:
                     try:
-                        rows = first if member.view == NONE else second
                         if self.classes == 0:
-                            numbers = np.asarray(member.model.predict(rows))
-                            total = total + member.weight * numbers.reshape(len(rows), -1)
+                            numbers = np.asarray(member.model.predict(x))
+                            total = total + member.weight * numbers.reshape(len(x), -1)
                             continue
-                        predicted = member.model.predict_proba(rows)
+                        predicted = member.model.predict_proba(x)
                         known = np.asarray(member.model.classes_, dtype=int)
                         total[:, known] += member.weight * tempered(predicted, member.temperature)
                     except (ShiftproofError, MemoryError):
@@ -183,7 +173,6 @@ class Ensemble:
     def described(self) -> list[dict[str, Any]]:
         """Return each member's description and weight as JSON values, without model and time."""
         names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
-        names = [name for name in names if name != "view" or self.both_views]
         shown = {} if self.classes else {"accuracy": "r2"}
         return [{shown.get(n, n): getattr(member, n) for n in names} for member in self.members]
 
@@ -197,7 +186,6 @@ class Ensemble:
             {
                 "classes": self.classes,
                 "temperature": self.temperature,
-                **({"both_views": True} if self.both_views else {}),
                 "members": [
                     {**about, "model": _packed(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
@@ -220,12 +208,7 @@ class Ensemble:
                 )
                 for member in value["members"]
             )
-            return cls(
-                members,
-                int(value["classes"]),
-                float(value["temperature"]),
-                both_views=bool(value.get("both_views", False)),
-            )
+            return cls(members, int(value["classes"]), float(value["temperature"]))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise unreadable(error) from error
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from shiftproof.learners.candidate import Candidate, size_of
+from shiftproof.core.cores import one_thread_each
+from shiftproof.learners.candidate import Candidate
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
-from shiftproof.learners.threads import threads_for
 from shiftproof.learners.weighting import LOG_LOSS, mean_badness
 
 # The most models fitted to evaluate one candidate; with more domains, some are held out together.
@@ -66,7 +66,7 @@ class Judged:
         started = time.perf_counter()
         model = None
         if weight > 0:
-            with threads_for(self.candidate.seconds(size_of(samples)), self.candidate.limited):
+            with one_thread_each():
                 model = self.candidate.fit(samples, self.variant, seed)
         seconds = self.seconds + time.perf_counter() - started
         label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
@@ -80,7 +80,6 @@ class Judged:
             self.scores.score,
             model,
             seconds,
-            self.candidate.view,
         )
 
 
@@ -95,7 +94,7 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
     criterion = criterion_of(samples)
     best: Judged | None = None
     least = (np.inf, np.inf)
-    with threads_for(candidate.seconds(size_of(samples)), candidate.limited):
+    with one_thread_each():
         held_out = candidate.held_out(samples, folds, seed)
     for variant, predicted in zip(candidate.variants, held_out, strict=True):
         temperature = criterion.temperature(predicted, samples)

@@ -20,9 +20,8 @@ class Samples:
     in standard units, [n, k] for k targets.  ``domain`` [n] are integer ids of the domains.
     ``categorical`` [d] marks the columns of codes.  ``class_names`` [classes] are the names of the
     classes, and ``columns`` [d] the columns of a table with named columns.  A model of ``private``
-    samples must not reveal single rows.  ``within`` [n, d], given if both views are evaluated, are
-    the same rows standardised within their domains (`data.within_domain`).  ``weight`` [n] are
-    sample weights above 0; without it, all rows have equal weight.
+    samples must not reveal single rows.  ``weight`` [n] are sample weights above 0; without it, all
+    rows have equal weight.
     """
 
     x: np.ndarray
@@ -33,7 +32,6 @@ class Samples:
     class_names: tuple[str, ...] = ()
     columns: tuple[Column, ...] = ()
     private: bool = False
-    within: np.ndarray | None = None
     loss: str = CROSS_ENTROPY
     weight: np.ndarray | None = None
 
@@ -56,26 +54,18 @@ class Samples:
 
     def only(self, rows: np.ndarray) -> Samples:
         """Return a subset of the rows, given by a mask or indices."""
-        within = None if self.within is None else self.within[rows]
         weight = None if self.weight is None else self.weight[rows]
         return replace(
             self,
             x=self.x[rows],
             y=self.y[rows],
             domain=self.domain[rows],
-            within=within,
             weight=weight,
         )
 
     def weighted(self, weights: Sequence[np.ndarray]) -> Samples:
         """Return the same rows with sample weights, given domain by domain."""
         return replace(self, weight=np.concatenate(weights))
-
-    def within_domains(self) -> Samples:
-        """Return the samples with the rows standardised within their domains as `x`."""
-        if self.within is None:
-            raise ValueError("the samples have one view only")
-        return replace(self, x=self.within, within=None)
 
     def weights(self) -> np.ndarray:
         """Return the sample weights, scaled to mean 1."""

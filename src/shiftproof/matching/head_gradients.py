@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.models.risk import CROSS_ENTROPY_LOSS, Loss
 
 # Numbers to process at a time: enough to be worth a call, few enough for the cache.

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.late_buffers import LateBuffers
+from shiftproof.core.tensors import LateBuffers
 from shiftproof.matching.head_gradients import LinearGradients
 from shiftproof.matching.levels import Matching, Memory, check_order, check_trim, overlap
 from shiftproof.matching.pdm import Points, group_sizes, like, match, pdm

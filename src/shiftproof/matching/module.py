@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.matching.head_gradients import LinearGradients, functional_head_gradients, is_linear
 from shiftproof.matching.levels import Order
 from shiftproof.matching.pdm import ClassMatch, Points, pdm

@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.upcast import widened
+from shiftproof.core.tensors import widened
 from shiftproof.matching._sort import sort_rows, sorted_rows
 from shiftproof.matching.head_gradients import LinearGradients
 from shiftproof.matching.levels import (

@@ -29,7 +29,7 @@ from shiftproof.paper.studies import Findings
 from shiftproof.sweeps.estimate import bytes_of
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
 from shiftproof.training.configure import choose_device
-from shiftproof.training.threads import ThreadChoice
+from shiftproof.training.trainer import torch_threads
 
 NAME = "running-time"
 ROUNDS = 15
@@ -77,7 +77,7 @@ def relative_cost(name: str) -> float:
 
     Uses DomainBed's network for digits on 3 domains × 8 random images, and four steps per round,
     because the steps of some algorithms differ.  One thread is used: on a busy machine, several
-    would take minutes, because they wait for each other (`training.threads`).
+    would take minutes, because they wait for each other.
     """
     task = Task((2, 28, 28), num_classes=2, num_domains=3, regime="small-image")
     sides = {"erm": built("erm", task, "mnist-cnn"), "other": built(name, task, "mnist-cnn")}
@@ -91,8 +91,7 @@ def relative_cost(name: str) -> float:
             side.update(batch)
 
     works = {key: partial(four_steps, side) for key, side in sides.items()}
-    with ThreadChoice(1).restored():
-        torch.set_num_threads(1)
+    with torch_threads(1):
         return ratio_of(seconds_in_turn(works, rounds=3), "other", "erm")
 
 

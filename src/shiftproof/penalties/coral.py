@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.upcast import in_full_precision
+from shiftproof.core.tensors import in_full_precision
 from shiftproof.penalties.variance import variance_across_domains
 
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from shiftproof.core.upcast import in_full_precision
+from shiftproof.core.tensors import in_full_precision
 
 # The temperature to which the gradients of others are scaled (Khosla et al., 2020).
 BASE_TEMPERATURE = 0.07

@@ -8,7 +8,7 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from shiftproof.core.upcast import in_full_precision
+from shiftproof.core.tensors import in_full_precision
 
 # From nearly linear to nearly discrete, for features of any scale.
 INVERSE_WIDTHS = (0.001, 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)

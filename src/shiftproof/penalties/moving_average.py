@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from shiftproof.core.late_buffers import LateBuffers
+from shiftproof.core.tensors import LateBuffers
 
 
 class MovingAverage(LateBuffers):

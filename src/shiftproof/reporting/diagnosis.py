@@ -28,9 +28,8 @@ from shiftproof.reporting.diagnosis_details import (
 from shiftproof.reporting.plain_text import columns, cut, more, wrapped
 from shiftproof.shift.advise import Advice, Choice, points
 from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import Drop
+from shiftproof.shift.drops import Drop, NumberDrop
 from shiftproof.shift.interpretation import summary
-from shiftproof.shift.number_drops import NumberDrop
 
 # The most lines of a report without details.
 MOST_LINES = 25

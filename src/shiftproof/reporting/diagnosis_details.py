@@ -9,8 +9,8 @@ from shiftproof.information import Estimate, Shift
 from shiftproof.reporting.plain_text import LONGEST, columns, cut, more, wrapped
 from shiftproof.shift.advise import points
 from shiftproof.shift.diagnosis import Diagnosis
+from shiftproof.shift.drops import NumberDrop
 from shiftproof.shift.judging import nats
-from shiftproof.shift.number_drops import NumberDrop
 
 KINDS = {
     "covariate": "covariate shift",

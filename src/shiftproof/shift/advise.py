@@ -20,10 +20,9 @@ import numpy as np
 
 from shiftproof.core.text import listed, quoted
 from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import Drop, Points
+from shiftproof.shift.drops import Drop, NumberDrop, Points
 from shiftproof.shift.interpretation import describe_model, explained, findings, kinds_of
 from shiftproof.shift.judging import Finding, State, percent
-from shiftproof.shift.number_drops import NumberDrop
 
 Kind = Literal["table", "embeddings", "images"]
 
@@ -97,7 +96,7 @@ def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
         return Choice("idm-auto", why)
     what = "embeddings" if kind == "embeddings" else "tables"
     why = (
-        f"The default for {what}: linear models, boosted trees, forests and small networks,"
+        f"The default for {what}: linear models, boosted trees and forests,"
         " weighted by how well they predict training domains that they were not trained on."
     )
     if not kinds:

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from shiftproof.core.cores import within_free_cores
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
 from shiftproof.information import Counts, Estimate, Matching, Shift, estimator_for, estimator_of
@@ -29,7 +28,13 @@ from shiftproof.shift.diagnosis import (
     NumberPrediction,
     Prediction,
 )
-from shiftproof.shift.drops import column_trials, drops_of, right_answers
+from shiftproof.shift.drops import (
+    column_trials,
+    drops_of,
+    number_drops,
+    points_of_r2,
+    right_answers,
+)
 from shiftproof.shift.localize import (
     classes_apart,
     match,
@@ -40,15 +45,17 @@ from shiftproof.shift.localize import (
     pairs_of,
     stratified,
 )
-from shiftproof.shift.number_drops import number_drops, points_of_r2
-from shiftproof.shift.number_posteriors import (
+from shiftproof.shift.panel import leading_columns
+from shiftproof.shift.posteriors import (
+    FOLDS,
+    Combined,
     NumberCombined,
     NumberPosteriors,
+    Posteriors,
     checked_numbers,
     number_posteriors,
+    posteriors,
 )
-from shiftproof.shift.panel import leading_columns
-from shiftproof.shift.posteriors import FOLDS, Combined, Posteriors, posteriors
 
 MOST_SAMPLES = 10_000
 PERMUTATIONS = 99
@@ -63,7 +70,6 @@ def check_most(most: int, domains: int) -> None:
         )
 
 
-@within_free_cores()
 def diagnose(
     x: ArrayLike,
     y: ArrayLike,

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from shiftproof.information import Estimate, Shift
 from shiftproof.information.sample import Floats
-from shiftproof.shift.drops import ColumnTrial, Drop
+from shiftproof.shift.drops import ColumnTrial, Drop, NumberDrop
 from shiftproof.shift.localize import MovedClass, MovedFeature, NumberLabel, Pair
-from shiftproof.shift.number_drops import NumberDrop
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Measure how many points of accuracy and AUROC a held-out domain loses, and why.
+"""Measure how much accuracy and AUROC, or R² and MAE, a held-out domain loses, and why.
 
 For each domain t, one model is trained without t, and one with t that knows the domain, as at a
 site that has contributed data (both predict rows that they were not trained on).  The loss of t
@@ -18,6 +18,13 @@ Rows of t are *unseen* (p/q < 1/20: hardly any such input was trained on), *rare
    gain from training on t means that P(Y|X) differs.
 
 The part of each step is the change it causes, so the parts add up to the loss.
+
+If the label is a number, the loss is one of R² and MAE.  Only the first step differs:
+
+1. level: add a constant to the predictions, so that their mean is that of the labels of t.
+
+R² is 1 − Σ(y − ŷ)² / Σ(y − ȳ_t)² with
+the mean of t itself: below 0, the mean of t would predict t better.
 """
 
 from __future__ import annotations
@@ -25,6 +32,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax, ndtri  # type: ignore[import-untyped]
@@ -33,8 +41,8 @@ from scipy.stats import rankdata  # type: ignore[import-untyped]
 from shiftproof.core.cores import side_by_side
 from shiftproof.information.sample import Floats, Ints, Sample
 from shiftproof.shift.densities import Task
-from shiftproof.shift.panel import Views, pooled, quiet
-from shiftproof.shift.posteriors import Posteriors, weigh
+from shiftproof.shift.panel import Regressor, Views, mixing, pooled, quiet, regressors
+from shiftproof.shift.posteriors import NumberPosteriors, Posteriors, weigh
 
 # Inputs are unseen, or rarer, if their density ratio p/q is below these values.
 UNSEEN, RARER = 1 / 20, 1 / 2
@@ -42,7 +50,11 @@ UNSEEN, RARER = 1 / 20, 1 / 2
 MOST_DOMAINS = 10
 # The number of columns to try changing, and the most columns of a table for these trials.
 TRIED, MOST_COLUMNS = 3, 64
-PARTS = ("label_shares", "unseen", "inputs", "meaning")
+_REGIONS = ("unseen", "inputs", "meaning")
+PARTS, NUMBER_PARTS = ("label_shares", *_REGIONS), ("level", *_REGIONS)
+
+# A metric, and each row's influence on it.
+Step = tuple[float, Floats]
 
 
 @dataclass(frozen=True)
@@ -54,13 +66,30 @@ class Points:
 
 
 @dataclass(frozen=True)
-class Loss:
-    """A metric on one domain in percent, trained without and with it, and the parts of the loss."""
-
+class _AnyLoss:
     held_out: float
     trained_with: float
     lost: Points
+
+
+@dataclass(frozen=True)
+class Loss(_AnyLoss):
+    """A metric on one domain in percent, trained without and with it, and the parts of the loss."""
+
     label_shares: Points
+    unseen: Points
+    inputs: Points
+    meaning: Points
+
+
+@dataclass(frozen=True)
+class NumberLoss(_AnyLoss):
+    """A metric on one domain, trained without and with it, and the parts of the loss.
+
+    R² is in percent and its parts in points; MAE and its parts have the label's unit.
+    """
+
+    level: Points
     unseen: Points
     inputs: Points
     meaning: Points
@@ -109,16 +138,12 @@ def drops_of(
     """Return the loss of each held-out domain, for the `MOST_DOMAINS` largest domains."""
     views = Views.of(sample.x)
     task = Task(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
-    sizes = np.bincount(sample.d)
-    chosen = np.sort(np.argsort(-sizes, kind="stable")[:MOST_DOMAINS])
     with quiet():
         return tuple(
             side_by_side(
                 [
-                    functools.partial(
-                        _drop, int(t), views, task, sample, found, domains, classes, level
-                    )
-                    for t in chosen
+                    functools.partial(_drop, t, views, task, sample, found, domains, classes, level)
+                    for t in _largest(sample)
                 ]
             )
         )
@@ -142,18 +167,14 @@ def _drop(
     )
     alone = np.stack([predict(task, others, here) for predict in pooled(views)])
     without = log_softmax(log_prior + np.tensordot(a, alone - log_prior, axes=1), axis=-1)
-    inside = found.home[here]
     shares = np.bincount(y, minlength=task.classes) / len(y)
     others_shares = np.bincount(sample.y[others], sample.weights[others], minlength=task.classes)
     others_shares = others_shares / others_shares.sum()
     # One more row, distributed as in the other domains, so that no class is impossible.
     lean = np.log((shares * len(y) + others_shares) / (len(y) + 1))
     corrected = log_softmax(without + lean - np.log(others_shares + 1e-9), axis=-1)
-    q = np.exp(found.domain[here, t])
-    ratio = (1 - q) / np.maximum((sample.domains - 1) * q, 1e-12)
-    steps = [without, corrected]
-    for rows in (ratio < UNSEEN, (ratio >= UNSEEN) & (ratio < RARER), ratio >= RARER):
-        steps.append(np.where(rows[:, None], inside, steps[-1]))
+    ratio = _density_ratio(found.domain[here, t], sample.domains)
+    steps = _by_region([without, corrected], found.home[here], ratio)
     right = [(step.argmax(axis=1) == y).astype(float) for step in steps]
     by_class = [(right[-1][y == c] - right[0][y == c]).mean() for c in np.unique(y)]
     worst = int(np.argmax(by_class))
@@ -163,14 +184,14 @@ def _drop(
     return Drop(
         domain=domains[t],
         rows=len(here),
-        accuracy=_loss([(float(each.mean()), each - each.mean()) for each in right], level),
+        accuracy=_loss([_mean(each) for each in right], level),
         auroc=auroc,
         unseen_share=float((ratio < UNSEEN).mean()),
         worst_class=(classes[int(np.unique(y)[worst])], 100 * float(by_class[worst])),
     )
 
 
-def ranking(q: Floats, y: Ints) -> tuple[float, Floats]:
+def ranking(q: Floats, y: Ints) -> Step:
     """Return the AUROC of probabilities q [n, C], and each row's influence on it (DeLong, 1988).
 
     With more than two classes, it is the one-vs-rest mean over the classes that occur.
@@ -190,23 +211,54 @@ def ranking(q: Floats, y: Ints) -> tuple[float, Floats]:
     return float(value), influence
 
 
-def _loss(steps: Sequence[tuple[float, Floats]], level: float) -> Loss:
-    """Return the loss and its parts from the metric and influences at each step."""
+def _largest(sample: Sample) -> list[int]:
+    """Return the `MOST_DOMAINS` largest domains, in their order."""
+    order = np.argsort(-np.bincount(sample.d), kind="stable")
+    return [int(t) for t in np.sort(order[:MOST_DOMAINS])]
+
+
+def _density_ratio(log_domain: Floats, domains: int) -> Floats:
+    """Return p/q of rows of a domain from log q(t|x) [n]."""
+    q = np.exp(log_domain)
+    return np.asarray((1 - q) / np.maximum((domains - 1) * q, 1e-12))
+
+
+def _by_region(steps: Sequence[Floats], inside: Floats, ratio: Floats) -> list[Floats]:
+    """Add a step for each region, where the predictions are replaced by `inside`."""
+    found = list(steps)
+    regions = (ratio < UNSEEN, (ratio >= UNSEEN) & (ratio < RARER), ratio >= RARER)
+    for rows in regions:
+        found.append(np.where(rows if inside.ndim == 1 else rows[:, None], inside, found[-1]))
+    return found
+
+
+def _losses(
+    steps: Sequence[Step], names: Sequence[str], level: float, unit: float
+) -> dict[str, Any]:
+    """Return the metric, the loss and its parts from the metric and influences at each step."""
     z = float(ndtri(0.5 + level / 2))
 
     def points(last: int, first: int) -> Points:
-        value = 100 * (steps[last][0] - steps[first][0])
+        value = unit * (steps[last][0] - steps[first][0])
         rows = steps[last][1] - steps[first][1]
-        half = float(100 * z * rows.std() / np.sqrt(len(rows)))
+        half = float(unit * z * rows.std() / np.sqrt(len(rows)))
         return Points(value, (value - half, value + half))
 
-    parts = {name: points(i + 1, i) for i, name in enumerate(PARTS)}
-    return Loss(
-        held_out=100 * steps[0][0],
-        trained_with=100 * steps[-1][0],
-        lost=points(len(steps) - 1, 0),
-        **parts,
-    )
+    return {
+        "held_out": unit * steps[0][0],
+        "trained_with": unit * steps[-1][0],
+        "lost": points(len(steps) - 1, 0),
+        **{name: points(i + 1, i) for i, name in enumerate(names)},
+    }
+
+
+def _loss(steps: Sequence[Step], level: float) -> Loss:
+    return Loss(**_losses(steps, PARTS, level, 100))
+
+
+def number_loss(steps: Sequence[Step], level: float) -> NumberLoss:
+    """Return the loss and its parts from the metric and influences at each step."""
+    return NumberLoss(**_losses(steps, NUMBER_PARTS, level, 1))
 
 
 def column_trials(
@@ -264,5 +316,101 @@ def right_answers(sample: Sample) -> Callable[[Floats], Floats]:
         with quiet():
             list(side_by_side([functools.partial(answer, t) for t in range(sample.domains)]))
         return right
+
+    return held_out
+
+
+@dataclass(frozen=True)
+class NumberDrop:
+    """The loss of one held-out domain; `unseen_share` of its rows are unlike all training rows.
+
+    `r2` is None for a domain whose labels are all equal.
+    """
+
+    domain: str
+    rows: int
+    r2: NumberLoss | None
+    mae: NumberLoss
+    unseen_share: float
+
+
+def number_drops(
+    sample: Sample,
+    y: Floats,
+    found: NumberPosteriors,
+    domains: Sequence[str],
+    *,
+    unit: float,
+    level: float,
+) -> tuple[NumberDrop, ...]:
+    """Return the loss of each held-out domain, for the `MOST_DOMAINS` largest domains.
+
+    y [n] are standardised labels, and `unit` is their standard deviation.
+    """
+    models = regressors(Views.of(sample.x))
+    return tuple(
+        _number_drop(t, models, sample, y, found, domains, unit, level) for t in _largest(sample)
+    )
+
+
+def _number_drop(
+    t: int,
+    models: Sequence[Regressor],
+    sample: Sample,
+    y: Floats,
+    found: NumberPosteriors,
+    domains: Sequence[str],
+    unit: float,
+    level: float,
+) -> NumberDrop:
+    here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
+    own = y[here]
+    a = mixing(found.panel[:, others], y[others], sample.weights[others])
+    without = a @ np.stack([predict(y, sample.weights, others, here) for predict in models])
+    ratio = _density_ratio(found.domain[here, t], sample.domains)
+    steps = _by_region([without, without + (own - without).mean()], found.home[here], ratio)
+    mae = [_mean(-unit * np.abs(own - step)) for step in steps]
+    r2 = None
+    if np.ptp(own) > 0:
+        r2 = number_loss([_percent_explained(own, step) for step in steps], level)
+    return NumberDrop(
+        domain=domains[t],
+        rows=len(here),
+        r2=r2,
+        # Lower errors are better: the loss is the increase of the error.
+        mae=_errors(number_loss(mae, level)),
+        unseen_share=float((ratio < UNSEEN).mean()),
+    )
+
+
+def _mean(values: Floats) -> Step:
+    return float(values.mean()), values - values.mean()
+
+
+def _percent_explained(y: Floats, predicted: Floats) -> Step:
+    """Return R² in percent, and each row's influence on it."""
+    squares, around = (y - predicted) ** 2, (y - y.mean()) ** 2
+    ratio = squares.mean() / around.mean()
+    return float(100 * (1 - ratio)), -100 * (squares - ratio * around) / around.mean()
+
+
+def _errors(loss: NumberLoss) -> NumberLoss:
+    """Convert the loss of a negated error to one with the error itself as the metric."""
+    parts = {name: getattr(loss, name) for name in NUMBER_PARTS}
+    return NumberLoss(-loss.held_out, -loss.trained_with, loss.lost, **parts)
+
+
+def points_of_r2(sample: Sample, y: Floats) -> Callable[[Floats], Floats]:
+    """Return a function of x [n, k]: each row's contribution [n] to R² of its held-out domain."""
+    spread = np.array([y[sample.d == t].var() for t in range(sample.domains)])
+
+    def held_out(x: Floats) -> Floats:
+        models = regressors(Views.of(x))[:2]  # linear and quadratic: fast enough to repeat
+        found = np.zeros(len(y))
+        for t in np.flatnonzero(spread > 0):
+            here, others = np.flatnonzero(sample.d == t), np.flatnonzero(sample.d != t)
+            parts = [predict(y, sample.weights, others, here) for predict in models]
+            found[here] = 1 - (y[here] - np.mean(parts, axis=0)) ** 2 / spread[t]
+        return found
 
     return held_out

@@ -1,4 +1,6 @@
-"""The classifiers whose predictions `posteriors` combines, for a domain or a label.
+"""The models whose predictions `posteriors` combines, for a domain, a class or a number.
+
+The classifiers:
 
 | name | sees |
 |---|---|
@@ -10,6 +12,18 @@
 | network | the rest (`network`) |
 
 Densities, trees and the network see normal scores, so that heavy tails hide nothing.
+
+The regression models for numeric labels:
+
+| name | sees |
+|---|---|
+| ridge | the features |
+| ridge of squares | their squares and products too |
+| ridge of splines | a smooth function of each of the first `GROWN` features |
+| trees | steps and interactions |
+
+A ridge uses the penalty with the least leave-one-out error on its own training rows.
+`stacked` adds the predictions with weights a ≥ 0, fitted by least squares in the other folds.
 """
 
 from __future__ import annotations
@@ -21,13 +35,23 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.optimize import nnls  # type: ignore[import-untyped]
 from scipy.special import ndtr  # type: ignore[import-untyped]
-from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
+from sklearn.ensemble import (  # type: ignore[import-untyped]
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+)
 from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression, RidgeCV  # type: ignore[import-untyped]
+from sklearn.preprocessing import SplineTransformer  # type: ignore[import-untyped]
 
-from shiftproof.information.experts import COMPONENTS, principal_components, small_trees
-from shiftproof.information.features import normal_scores, second_order
+from shiftproof.information.experts import (
+    COMPONENTS,
+    normal_scores,
+    principal_components,
+    second_order,
+    small_trees,
+)
 from shiftproof.information.sample import Floats, Ints, Sample
 from shiftproof.shift.densities import Task, gaussian, marginals
 
@@ -57,7 +81,7 @@ class Views:
         """Return the views of standardised features x [n, k]."""
         if x.shape[1] == 0:
             x = np.zeros((len(x), 1))
-        x = _leading(x)
+        x = leading(x)
         scores = normal_scores(x)
         return cls(
             np.asarray(x, dtype=np.float64),
@@ -72,14 +96,14 @@ class Views:
 
 def leading_columns(sample: Sample) -> Sample:
     """Return the samples with the columns that `Views` uses; all if there are few."""
-    return replace(sample, x=_leading(sample.x))
+    return replace(sample, x=leading(sample.x))
 
 
-def _leading(x: Floats) -> Floats:
-    """Return the leading components of many columns, scaled together."""
-    if x.shape[1] <= COMPONENTS:
+def leading(x: Floats, most: int = COMPONENTS) -> Floats:
+    """Return the leading components of more than `most` columns, scaled together."""
+    if x.shape[1] <= most:
         return x
-    x = principal_components(x, COMPONENTS, whiten=False)
+    x = principal_components(x, most, whiten=False)
     return np.asarray(x / np.sqrt((x**2).mean()))
 
 
@@ -177,20 +201,125 @@ def _trees(x: Floats) -> Predictor:
     return predict
 
 
+def _with_groups(
+    x: Floats, group: Ints, groups: int, train: Ints, where: Ints
+) -> tuple[Floats, Floats]:
+    """Return the rows `train` with their group as one-hot columns, and `where` with each group."""
+    hot = np.eye(groups)
+    asked = np.concatenate(
+        [np.repeat(x[where], groups, axis=0), np.tile(hot, (len(where), 1))], axis=1
+    )
+    return np.concatenate([x[train], hot[group[train]]], axis=1), asked
+
+
 def _trees_by_group(x: Floats) -> Predictor:
     """Return trees that see the group as one-hot columns."""
 
     def predict(task: Task, train: Ints, where: Ints) -> Floats:
-        own = np.eye(task.groups)
-        seen = np.concatenate([x[train], own[task.group[train]]], axis=1)
-        asked = np.concatenate(
-            [
-                np.repeat(x[where], task.groups, axis=0),
-                np.tile(own, (len(where), 1)),
-            ],
-            axis=1,
-        )
+        seen, asked = _with_groups(x, task.group, task.groups, train, where)
         found = _fitted(_few_levels, seen, task, train, asked)
         return found.reshape(len(where), task.groups, task.classes)
 
     return predict
+
+
+PENALTIES = np.geomspace(1e-2, 1e4, 7)
+# Knots of a cubic spline.
+KNOTS = 6
+
+# Fit numbers y with weights on the rows `train`, predict the rows `where`: [·].
+Regressor = Callable[[Floats, Floats, Ints, Ints], Floats]
+# The same for models that know the domain d, evaluated for every domain: [·, domains].
+ByDomain = Callable[[Floats, Floats, Ints, Ints, Ints], Floats]
+
+
+def regressors(views: Views) -> list[Regressor]:
+    """Return the models that ignore the domain."""
+    seen = (views.raw, views.squares, splines(views.scores[:, :GROWN]))
+    return [*map(_ridge, seen), _tree_regressor(views.grown)]
+
+
+def models_by_domain(views: Views) -> list[ByDomain]:
+    """Return the models that know the domain of a row."""
+    seen = (views.raw, views.squares, splines(views.scores[:, :GROWN]))
+    return [*(_by_domain(_ridge(each)) for each in seen), _trees_by_domain(views.grown)]
+
+
+def splines(z: Floats) -> Floats:
+    """Return cubic B-splines of each column of normal scores z [n, k]."""
+    found = SplineTransformer(n_knots=KNOTS, extrapolation="linear").fit_transform(z)
+    return np.asarray(found - found.mean(axis=0))
+
+
+def stacked(panel: Floats, y: Floats, weights: Floats, fold: Ints) -> Floats:
+    """Add predictions [c, n] with weights a ≥ 0 that are fitted in the other folds: [n]."""
+    found = np.empty(panel.shape[1])
+    for k in range(int(fold.max()) + 1):
+        rows = np.flatnonzero(fold != k)
+        found[fold == k] = mixing(panel[:, rows], y[rows], weights[rows]) @ panel[:, fold == k]
+    return found
+
+
+def mixing(panel: Floats, y: Floats, weights: Floats) -> Floats:
+    """Return the weights a ≥ 0 [c] of least squares."""
+    root = np.sqrt(weights)
+    return np.asarray(nnls((panel * root).T, y * root)[0])
+
+
+def ridge_errors(x: Floats, y: Floats) -> tuple[RidgeCV, float]:
+    """Return a ridge of y [n] on x [n, k], and its mean squared leave-one-out error."""
+    model = RidgeCV(alphas=PENALTIES, store_cv_results=True).fit(x, y)
+    return model, float(model.cv_results_.mean(axis=0).min())
+
+
+def _ridge(x: Floats) -> Regressor:
+    def predict(y: Floats, weights: Floats, train: Ints, where: Ints) -> Floats:
+        scale = len(train) / weights[train].sum()
+        model = RidgeCV(alphas=PENALTIES)
+        model.fit(x[train], y[train], sample_weight=weights[train] * scale)
+        return np.asarray(model.predict(x[where]))
+
+    return predict
+
+
+def _by_domain(one: Regressor) -> ByDomain:
+    def predict(y: Floats, weights: Floats, d: Ints, train: Ints, where: Ints) -> Floats:
+        parts = [train[d[train] == domain] for domain in range(int(d.max()) + 1)]
+        return np.stack([one(y, weights, part, where) for part in parts], axis=1)
+
+    return predict
+
+
+def _tree_regressor(x: Floats) -> Regressor:
+    def predict(y: Floats, weights: Floats, train: Ints, where: Ints) -> Floats:
+        model = small_tree_regressor().fit(
+            x[train], y[train], sample_weight=weights[train] * len(y)
+        )
+        return np.asarray(model.predict(x[where]))
+
+    return predict
+
+
+def _trees_by_domain(x: Floats) -> ByDomain:
+    """Return trees that see the domain as one-hot columns."""
+
+    def predict(y: Floats, weights: Floats, d: Ints, train: Ints, where: Ints) -> Floats:
+        domains = int(d.max()) + 1
+        seen, asked = _with_groups(x, d, domains, train, where)
+        model = small_tree_regressor().fit(seen, y[train], sample_weight=weights[train] * len(y))
+        return np.asarray(model.predict(asked).reshape(len(where), domains))
+
+    return predict
+
+
+def small_tree_regressor() -> HistGradientBoostingRegressor:
+    """Return small boosted trees, which fit in less than a second; stacking sets their weight."""
+    return HistGradientBoostingRegressor(
+        max_bins=LEVELS,
+        max_iter=100,
+        learning_rate=0.15,
+        max_leaf_nodes=8,
+        l2_regularization=1.0,
+        early_stopping=False,
+        random_state=0,
+    )

@@ -16,7 +16,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.json_types import conform
+from shiftproof.core.json_values import conform
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.predictions import Predictions

@@ -14,7 +14,7 @@ from sklearn.base import clone  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofError
 from shiftproof.core.files import write_atomically
-from shiftproof.core.json_types import conform
+from shiftproof.core.json_values import conform
 from shiftproof.core.text import reason_of
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import MODEL

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.space import Regime, Scalar, draw, specs
+from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
@@ -36,14 +36,12 @@ def plan(
     precision: str = "fp32",
     average: str = "none",
     class_weight: str = UNWEIGHTED,
-    shared_start: bool = False,
 ) -> Iterator[Job]:
     """Yield the jobs of one dataset, variant by variant.
 
     ``trials`` maps trial seeds to data.  Only what the selectors read, ``needs``, is run and
     evaluated.  ``test_domains`` are the domains to hold out, by default each in turn.  ``average``
-    and ``class_weight`` apply to every run.  With ``shared_start``, all draws of a variant, trial
-    and test domain use the same network and start from the same weights.
+    and ``class_weight`` apply to every run.
     """
     rows: dict[str, str] = {}
     for variant in variants:
@@ -52,16 +50,12 @@ def plan(
             backbone = preset.backbones.get(dataset.regime, dataset.backbone)
             if ALGORITHMS.get(algorithm).exact:
                 backbone = NO_NETWORK
-            default = choose_hparams(algorithm, backbone, dataset.regime, preset, 0, trial_seed)
             every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
             for tests in test_sets(dataset, needs, test_domains):
-                first = job_seed(data.name, algorithm, tests, 0, trial_seed)
                 for hparams_seed in hparams_seeds:
                     drawn = choose_hparams(
                         algorithm, backbone, dataset.regime, preset, hparams_seed, trial_seed
                     )
-                    if shared_start:
-                        drawn |= {name: default[name] for name in shaping_hparams(backbone)}
                     config = configure(
                         dataset,
                         algorithm,
@@ -79,7 +73,6 @@ def plan(
                         augment_validation=preset.augment_validation and not dataset.frozen,
                         average=average,
                         class_weight=class_weight,
-                        init_seed=first if shared_start else None,
                         fewest_training_domains=1 if len(tests) > 1 else 2,
                     )
                     _check_fit(config, dataset, preset)
@@ -178,11 +171,6 @@ def choose_hparams(
         for name, spec in specs(declared).items():
             chosen[name] = preset.sized(name, values[name], spec.unit)
     return chosen | {name: value for name, value in preset.hparams.items() if name in chosen}
-
-
-def shaping_hparams(backbone: str) -> set[str]:
-    """Return the hyper-parameters that determine a network's weights: all but dropout."""
-    return set() if backbone == NO_NETWORK else specs(MODELS.get(backbone)).keys() - {"dropout"}
 
 
 def job_seed(

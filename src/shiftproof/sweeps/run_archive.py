@@ -14,9 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.file_format import with_format, without_format
-from shiftproof.core.files import write_atomically
-from shiftproof.core.gzip_lines import gzip_lines
+from shiftproof.core.files import gzip_lines, with_format, without_format, write_atomically
 from shiftproof.sweeps.results import STATUSES, RunOutcome
 from shiftproof.sweeps.run_schema import check_run
 from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, StoredRun

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.json_types import conform, is_text
+from shiftproof.core.json_values import conform, is_text
 from shiftproof.core.text import quoted
 from shiftproof.training.records import Record
 

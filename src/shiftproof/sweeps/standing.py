@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.json_types import conform
+from shiftproof.core.json_values import conform
 from shiftproof.core.text import printable
 from shiftproof.sweeps.store import SweepFolder
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data.base import Progress, silent
 from shiftproof.sweeps.checks import check_interval, check_parts, chosen_draws
 from shiftproof.sweeps.estimate import Cost, measure
@@ -132,7 +132,6 @@ def make_plan(
     test_domains: Sequence[str] = (),
     average: str = "none",
     class_weight: str = UNWEIGHTED,
-    shared_start: bool = False,
     threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
@@ -158,7 +157,6 @@ def make_plan(
         precision=precision,
         average=average,
         class_weight=class_weight,
-        shared_start=shared_start,
         threads=threads,
         progress=progress,
     )
@@ -174,7 +172,6 @@ def plan_blocks(
     precision: str = "fp32",
     average: str = "none",
     class_weight: str = UNWEIGHTED,
-    shared_start: bool = False,
     threads: int = 1,
     progress: Progress = silent,
 ) -> SweepPlan:
@@ -201,7 +198,6 @@ def plan_blocks(
             precision=precision,
             average=average,
             class_weight=class_weight,
-            shared_start=shared_start,
         )
         planned.append(list(jobs))
         cache.keep(block.data, 0, loaded[0])
@@ -227,7 +223,6 @@ def plan_blocks(
         **({"eval every": preset.interval} if preset.interval is not None else {}),
         **({"average": average} if average != "none" else {}),
         **({"class weight": class_weight} if class_weight != UNWEIGHTED else {}),
-        **({"shared start": True} if shared_start else {}),
     }
     every = tuple(job for own in planned for job in own)
     return SweepPlan(every, costs, settings, memory_so_far())

@@ -14,51 +14,124 @@ shorten warm-ups to fewer steps, or the check does not cover what follows them.
 from __future__ import annotations
 
 import copy
+import dataclasses
+import inspect
+import json
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.space import Regime, draw, resolve, specs
 from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
-from shiftproof.learners.algorithms import ALGORITHMS
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.base import Family
+from shiftproof.models import MODELS
 from shiftproof.models.risk import NUMBER_LOSSES
-from shiftproof.testing.check import (
-    CHECKS as CHECKS,
-    DEFAULTS,
-    Check as Check,
-    contract,
-    message_of,
-)
-from shiftproof.testing.description import (
-    check_description as check_description,
-    check_draws as check_draws,
-    check_hparams as check_hparams,
-    check_unknown_hparams as check_unknown_hparams,
-)
 from shiftproof.testing.harness import (
     BATCH,
+    CHECKS as CHECKS,
+    DEFAULTS,
     PER_DOMAIN,
     STEPS,
+    Check as Check,
     Hparams,
     batch_of,
     build,
+    contract,
     first_difference,
     global_random_state_unchanged,
     mean_risk,
+    message_of,
     number_problem,
     problem,
     require,
     take_steps,
+    take_steps_on_meta,
 )
-from shiftproof.testing.meta_device import take_steps_on_meta
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
+
+DRAWS = 5
+SUMMARY_LENGTH = 100
+
+
+@contract("describe itself")
+def check_description(name: str, hparams: Hparams = DEFAULTS) -> None:
+    """Check that it has a one-line summary, a known family and its own paper."""
+    cls = ALGORITHMS.get(name)
+    summary = inspect.cleandoc(cls.__doc__ or "").partition("\n")[0]
+    require(summary != "", "the class has no docstring")
+    require(
+        summary.endswith("."),
+        f"the docstring's first line does not end with a full stop: {summary!r}",
+    )
+    require(
+        len(summary) <= SUMMARY_LENGTH,
+        f"the docstring's first line has {len(summary)} characters, more than {SUMMARY_LENGTH}",
+    )
+    for attribute in ("family", "paper"):
+        # ERM's own attributes do not count: inherited, they would be wrong.
+        declared = any(attribute in vars(c) for c in cls.__mro__ if c is cls or c is not ERM)
+        require(declared, f"no class attribute {attribute!r}")
+    families = get_args(Family)
+    require(cls.family in families, f"family {cls.family!r} is none of {', '.join(families)}")
+    require(isinstance(cls.paper, str) and cls.paper.strip() != "", "paper is empty")
+
+
+@contract("declare its hyper-parameters")
+def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
+    """Check the frozen dataclass: help texts, allowed defaults and unique names."""
+    declared = ALGORITHMS.get(name).Hparams
+    require(issubclass(declared, Algorithm.Hparams), "Hparams does not subclass Algorithm.Hparams")
+    # Check only this class: a parent's decorator does not process the fields of a subclass.
+    frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
+    require(frozen, "Hparams is not a frozen dataclass")
+    for field in dataclasses.fields(declared):
+        require("setting" in field.metadata, f"{field.name} is not declared by hparam(…)")
+    for spec in specs(declared).values():
+        require(spec.help.strip() != "", f"{spec.name} has no help text")
+    for regime in get_args(Regime):
+        resolve(declared, regime, hparams)
+    for backbone, model in MODELS.items():
+        shared = sorted(specs(declared).keys() & specs(model).keys())
+        require(not shared, f"{', '.join(shared)} already means something on {backbone}")
+
+
+@contract("draw hyper-parameters that JSON can hold and training can use")
+def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
+    """Check that draws of every regime survive JSON and are allowed; train those for tables."""
+    declared = ALGORITHMS.get(name).Hparams
+    data = problem()
+    for seed in range(DRAWS):
+        for regime in get_args(Regime):
+            drawn = draw(declared, regime, seed)
+            read = json.loads(json.dumps(drawn, allow_nan=False))
+            used = dataclasses.asdict(resolve(declared, regime, read))
+            require(used == drawn, f"{drawn} of seed {seed} ({regime}) is read as {used}")
+        take_steps(build(name, data, draw(declared, "table", seed)), data, steps=2)
+
+
+@contract("reject unknown hyper-parameters")
+def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
+    """Check that an error names a misspelt hyper-parameter and suggests the right one."""
+    for known in specs(ALGORITHMS.get(name).Hparams):
+        misspelt = known + "_"
+        try:
+            configure(problem(), name, hparams={**hparams, misspelt: 1})
+        except UnknownName as error:
+            named = repr(misspelt) in str(error) and repr(known) in str(error)
+            require(named, f"{error} does not suggest {known!r} for {misspelt!r}")
+        else:
+            raise AssertionError(f"{misspelt!r} was accepted")
+
 
 LEARNING_STEPS = 60
 # A smaller relative decrease of the risk may be due to chance.

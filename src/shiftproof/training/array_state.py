@@ -15,8 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from shiftproof.core.errors import CheckpointError
-from shiftproof.core.file_format import FORMAT, KEY, check_format
-from shiftproof.core.files import require_regular, write_atomically
+from shiftproof.core.files import FORMAT, KEY, check_format, require_regular, write_atomically
 from shiftproof.core.text import reason_of
 
 State = dict[str, Any]

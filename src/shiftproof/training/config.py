@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftproof.core.class_weight import UNWEIGHTED
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.standardize import NONE, adaptation_title
-from shiftproof.core.types import CROSS_ENTROPY, Task
+from shiftproof.core.types import CROSS_ENTROPY, UNWEIGHTED, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split, split_domain
 from shiftproof.learners.base import ALGORITHMS
@@ -48,8 +47,7 @@ class RunConfig:
     """All that determines a run: the data by its fingerprint, everything else by value.
 
     `hparams` holds the hyper-parameters of the algorithm and the backbone.  `data_seed` determines
-    generated data and splits; `seed` determines initial weights, batches and noise.  `init_seed`
-    replaces `seed` for the initial weights, so that runs of different seeds can share them.
+    generated data and splits; `seed` determines initial weights, batches and noise.
 
     `frozen` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
@@ -82,7 +80,6 @@ class RunConfig:
     average: str = "none"
     frozen: Mapping[str, str] = field(default_factory=dict)
     augment_validation: bool = False
-    init_seed: int | None = None
     private: bool = False
     standardize: str = NONE
     loss: str = CROSS_ENTROPY
@@ -108,7 +105,7 @@ class RunConfig:
         """
         of_this_machine = {"weights_file", "estimator"}
         unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
-        unused |= {"init_seed": None, "private": False, "standardize": NONE, "loss": CROSS_ENTROPY}
+        unused |= {"private": False, "standardize": NONE, "loss": CROSS_ENTROPY}
         unused["class_weight"] = UNWEIGHTED
         return {
             key: list(value) if isinstance(value, tuple) else value

@@ -7,12 +7,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.class_weight import BALANCED, UNWEIGHTED, checked_class_weight
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import Scalar, resolve, specs
-from shiftproof.core.standardize import AUTO
 from shiftproof.core.text import counted
-from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind
+from shiftproof.core.types import (
+    BALANCED,
+    CLASSIFICATION,
+    CROSS_ENTROPY,
+    REGRESSION,
+    SQUARED,
+    UNWEIGHTED,
+    Kind,
+    checked_class_weight,
+)
 from shiftproof.data import DomainDataset
 from shiftproof.learners.base import ALGORITHMS, Learner
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified
@@ -63,7 +70,6 @@ def configure(
     precision: str = "fp32",
     average: str = "none",
     augment_validation: bool = False,
-    init_seed: int | None = None,
     private: bool = False,
     fewest_training_domains: int = 2,
     loss: str | None = None,
@@ -129,7 +135,6 @@ def configure(
         average=average,
         frozen=dict(dataset.frozen),
         augment_validation=augment_validation,
-        init_seed=init_seed,
         private=private,
         standardize=dataset.standardize,
         loss=_loss(dataset, loss),
@@ -169,11 +174,6 @@ def _check_task(
         raise InvalidValue(
             f"{algorithm} only predicts classes, because {learner.classes_only}, but"
             f" {dataset.target!r} is a number: choose another `algorithm`, such as erm or idm"
-        )
-    if dataset.standardize == AUTO and algorithm != "best":
-        raise InvalidValue(
-            f"`standardize={AUTO!r}` is for best, which compares models with and without it; for"
-            f" {algorithm}, set `standardize` to another value"
         )
     if class_weight == BALANCED and dataset.kind == REGRESSION:
         raise InvalidValue(f"`class_weight` is for classes, but {dataset.target!r} is a number")

@@ -24,8 +24,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.core.file_format import FORMAT, KEY, check_format
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import FORMAT, KEY, check_format, write_atomically
 from shiftproof.core.space import resolve
 from shiftproof.core.text import counted
 from shiftproof.core.types import Task

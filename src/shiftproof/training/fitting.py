@@ -79,7 +79,7 @@ class Fitting(Session):
         save_arrays(checkpoint, self.state())
 
     def choose_threads(self, known: int | None) -> None:
-        """Store a requested number; otherwise candidates choose theirs (`learners.threads`)."""
+        """Store the requested number; each fit uses one thread, so that results do not change."""
         self.threads = known
 
     @property

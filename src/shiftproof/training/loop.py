@@ -84,7 +84,7 @@ def train(
     With `keeps_outputs`, the outputs on the test domains are saved too (`training.outputs`).
     `workers` threads prefetch image files; by default one per core, at most eight.  The result
     does not depend on their number.  `threads` is the number of threads torch computes with; by
-    default the first steps choose it (`training.threads`).  With `compiled`, torch compiles the
+    default one for rows and all allowed ones for images.  With `compiled`, torch compiles the
     featurizer.
 
     Processes started by `torchrun` train the run together (`training.processes`), and the first

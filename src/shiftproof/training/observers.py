@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from shiftproof.data import DomainDataset
 from shiftproof.training.config import RunConfig
@@ -33,25 +33,3 @@ class Observer:
 
     def note(self, text: str) -> None:
         """Handle a note on something that the user may not expect, in one sentence."""
-
-
-def _passed_on(name: str) -> Callable[..., None]:
-    def call_all(self: CompositeObserver, *arguments: Any) -> None:
-        for observer in self._observers:
-            getattr(observer, name)(*arguments)
-
-    return call_all
-
-
-class CompositeObserver(Observer):
-    """Several observers as one."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
-
-    progress = _passed_on("progress")
-    loaded = _passed_on("loaded")
-    begin = _passed_on("begin")
-    step = _passed_on("step")
-    record = _passed_on("record")
-    note = _passed_on("note")

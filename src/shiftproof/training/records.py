@@ -14,7 +14,7 @@ from typing import Any
 
 from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import read_regular, without_links, write_atomically
-from shiftproof.core.json_lines import json_lines
+from shiftproof.core.json_values import json_lines
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 
 Record = dict[str, Any]

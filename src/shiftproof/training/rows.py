@@ -7,14 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from shiftproof.core.standardize import AUTO
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, Task
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.domain import as_float_rows
 from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.column_features import Column
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
-from shiftproof.data.within_domain import with_both_views
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.samples import Samples
 
@@ -25,16 +23,14 @@ def ready_for(
     """Return the dataset in the form that an algorithm expects.
 
     For networks the inputs are prepared.  Algorithms that are fitted at once get raw rows, in which
-    only rare values are pooled (see `FittedColumns.pooled`), and in two views side by side if both
-    are to be compared (`standardize='auto'`).
+    only rare values are pooled (see `FittedColumns.pooled`).
     """
     if not ALGORITHMS.get(algorithm).exact:
         return dataset.prepared(fitted)
     if dataset.frozen:  # such algorithms standardise by themselves
         dataset = replace(dataset, preparation=None, identity=dataset.fingerprint)
         fitted = None
-    raw = _pooled(dataset, fitted) if isinstance(fitted, FittedColumns) else dataset
-    return with_both_views(raw) if dataset.standardize == AUTO else raw
+    return _pooled(dataset, fitted) if isinstance(fitted, FittedColumns) else dataset
 
 
 def _pooled(dataset: DomainDataset, fitted: FittedColumns) -> DomainDataset:
@@ -75,9 +71,7 @@ def samples_of(
     """
     pairs = list(zip(domains, trained_on, strict=True))
     rows = [as_float_rows(domain.rows(index)).reshape(len(index), -1) for domain, index in pairs]
-    x, within = np.concatenate(rows).astype(np.float64), None
-    if dataset.standardize == AUTO:
-        x, within = np.split(x, 2, axis=1)
+    x = np.concatenate(rows).astype(np.float64)
     columns = dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
     categorical = np.zeros(x.shape[1], dtype=bool)
     if columns:
@@ -93,6 +87,5 @@ def samples_of(
         dataset.classes,
         columns if named else (),
         private,
-        within,
         loss,
     )

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from shiftproof.core.class_weight import BALANCED, UNWEIGHTED
 from shiftproof.core.errors import DataError
+from shiftproof.core.types import BALANCED, UNWEIGHTED
 from shiftproof.data import DomainDataset
 from shiftproof.data.splits import Split
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from shiftproof.core.cores import allowed_threads
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.core.text import reason_of
@@ -35,7 +36,6 @@ from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
-from shiftproof.training.threads import ThreadChoice
 
 # Numbers in one tensor of a `DeviceSeries`.
 ROOM = 256
@@ -89,6 +89,17 @@ def compile_network(network: nn.Module) -> None:
 
 
 @contextlib.contextmanager
+def torch_threads(count: int) -> Iterator[None]:
+    """Let torch compute with `count` threads, and restore its number on exit."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+@contextlib.contextmanager
 def compiling() -> Iterator[None]:
     """Raise an error of one line if torch cannot compile a network."""
     try:
@@ -120,7 +131,7 @@ class Trainer(Session):
     seconds: float = 0.0
     pending: dict[str, DeviceSeries] = field(default_factory=dict)
     outputs: dict[str, AnyOutputs] = field(default_factory=dict)
-    threads: ThreadChoice = field(default_factory=ThreadChoice.none)
+    threads: int | None = None
     saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
@@ -156,7 +167,7 @@ class Trainer(Session):
     def advance(self, progress: Progress = silent) -> dict[str, Tensor]:
         """Take one step; return the losses, still on the device."""
         batch = self._next_batch()
-        with self.threads.step(), self._autocast(), compiling():
+        with self._autocast(), compiling():
             measured: dict[str, Tensor] = self.algorithm.update(batch)
         self.step += 1
         if self.step in self.looks:
@@ -208,18 +219,23 @@ class Trainer(Session):
         save_state(checkpoint, self.state())
 
     def choose_threads(self, known: int | None) -> None:
-        """Use `known` threads; if None, let the first steps choose on a CPU."""
-        if known is not None or torch.device(self.config.device).type == "cpu":
-            self.threads = ThreadChoice(known)
+        """Use `known` threads; by default, on a CPU, one for rows and all allowed ones for images.
+
+        Steps on rows are short: several threads would wait for each other longer than they compute.
+        """
+        if known is None and torch.device(self.config.device).type == "cpu":
+            images = len(self.dataset.input_shape) > 1
+            known = min(allowed_threads(), torch.get_num_threads()) if images else 1
+        self.threads = known
 
     @property
     def threads_used(self) -> int:
         """The number of threads torch computes with."""
-        return self.threads.chosen or torch.get_num_threads()
+        return self.threads or torch.get_num_threads()
 
     def working(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context that restores torch's number of threads on exit."""
-        return self.threads.restored()
+        """Return a context in which torch computes with this number of threads."""
+        return torch_threads(self.threads_used)
 
     def agree(self) -> None:
         """Synchronise the weights between the processes of a run."""
@@ -273,7 +289,7 @@ class Trainer(Session):
         return {
             "step": self.step,
             "seconds": self.seconds,
-            "threads": self.threads.chosen,
+            "threads": self.threads_used,
             "pending": {name: series.values() for name, series in self.pending.items()},
             "algorithm": self.algorithm.training_state(),
             "rng": torch.get_rng_state(),
@@ -323,8 +339,7 @@ class Trainer(Session):
 def build_algorithm(config: RunConfig, task: Task) -> Algorithm:
     """Return the untrained algorithm of a run on its device, weights drawn from stream `init`."""
     with torch.random.fork_rng():
-        start = config.seed if config.init_seed is None else config.init_seed
-        torch.manual_seed(stream_seed(start, "init"))
+        torch.manual_seed(stream_seed(config.seed, "init"))
         cls = ALGORITHMS.get(config.algorithm)
         network = config.model(task.regime).build(cls.network_task(task))
         algorithm: Algorithm = cls(

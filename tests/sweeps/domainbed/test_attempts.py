@@ -9,8 +9,6 @@ import pytest
 from _internals import (
     DataError,
     read_domainbed_runs,
-    separate_attempts,
-    sweeps_logged_attempts as logged_attempts,
     sweeps_logs as logs,
 )
 
@@ -52,52 +50,42 @@ def oracle(folder, **options):
     return found.results[0].datasets[0].cells["erm", 0].estimate, found
 
 
-def test_a_finished_attempt_counts_before_a_later_one_that_did_not(tmp_path):
-    """The numbers of the issue: 96.6, where 62.3 was printed."""
+def test_attempts_in_one_log_are_pooled_and_said(tmp_path):
+    """DomainBed's oracle reads the last record of the highest step: 96.6, not 62.3."""
     first = [record(step, 0.966) for step in GRID]
     second = [record(step, 0.623) for step in GRID[:3]]
     write(tmp_path / "x", *first, *second, done=True)
     estimate, found = oracle(tmp_path)
     assert round(estimate.mean, 1) == 96.6
     (note,) = found.notes
-    assert "another attempt in the same log was left out" in note
-    assert "3 in all" in note
+    assert "several attempts at the run were pooled" in note
+    assert f"{len(GRID) + 3} in all" in note
     assert f"  {note}\n" in found.to_text()
-    assert "another attempt" in found.to_markdown()
-    assert "another attempt" in found.to_latex()
-    assert "another attempt" in found.page()
+    assert "several attempts" in found.to_markdown()
+    assert "several attempts" in found.to_latex()
+    assert "several attempts" in found.page()
 
 
-def test_of_unfinished_attempts_the_furthest_counts_and_of_finished_ones_the_last(tmp_path):
+def test_attempts_reach_as_far_as_the_furthest(tmp_path):
     longer = [record(step, 0.1) for step in GRID[:5]]
     shorter = [record(step, 0.2) for step in GRID[:2]]
     run = read_one(write(tmp_path / "a", *longer, *shorter))
-    assert (run.status, len(run.evaluations)) == ("running", 5)
+    assert (run.status, len(run.evaluations)) == ("running", 7)
     whole = [[record(step, accuracy) for step in GRID] for accuracy in (0.3, 0.4)]
     run = read_one(write(tmp_path / "b", *whole[0], *whole[1]))
     assert (run.status, run.evaluations[-1].inside[0]) == ("finished", 0.4)
 
 
 def test_two_processes_that_write_in_turn_lose_nothing(tmp_path):
-    """45 records of two processes, of which 4 were kept; here both attempts are whole."""
     rng = random.Random(0)
     queues = [list(GRID), list(GRID)]
     written = []
     while any(queues):
         queue = rng.choice([queue for queue in queues if queue])
         written.append(record(queue.pop(0)))
-    attempts = separate_attempts(written)
-    assert [[r["step"] for r in attempt.records] for attempt in attempts] == [list(GRID)] * 2
     run = read_one(write(tmp_path / "x", *written))
-    assert [e.step - 1 for e in run.evaluations] == list(GRID)
-    assert marks(run)[logs.LEFT_OUT] == len(GRID)
-
-
-def test_attempts_with_other_hyper_parameters_are_not_mixed():
-    written = [record(step, hparams={"lr": lr}) for step in (0, 300, 600) for lr in (1, math.nan)]
-    attempts = separate_attempts(written)
-    assert [len(attempt.records) for attempt in attempts] == [3, 3]
-    assert [{str(r["hparams"]["lr"]) for r in a.records} for a in attempts] == [{"1"}, {"nan"}]
+    assert [e.step - 1 for e in run.evaluations] == sorted([*GRID, *GRID])
+    assert marks(run)[logs.POOLED] == 2 * len(GRID)
 
 
 def test_two_runs_in_one_log_are_two_runs(tmp_path):
@@ -174,7 +162,7 @@ def test_accuracies_that_are_none_are_marked(tmp_path):
     assert run.evaluations[0].inside == (None,) * 4
     assert run.evaluations[0].outside == (None, 0.5, 0.5, 0.5)
     assert len(run.domains) == 4
-    assert marks(run)[logged_attempts.OUTSIDE] == 4
+    assert marks(run)[logs.OUTSIDE] == 4
 
 
 def test_a_domain_without_its_predecessors_gives_a_short_message(tmp_path):
@@ -209,8 +197,8 @@ def test_cut_lines_and_odd_losses_are_marked(tmp_path):
     early = {**record(0, loss=0.1), "penalty": math.inf}
     run = read_one(write(tmp_path / "x", early, record(5000), tail='{"args": {"alg'))
     assert run.status == "finished"
-    assert marks(run)[logged_attempts.CUT] == 1
-    assert marks(run)[logged_attempts.NOT_FINITE] == 1
+    assert marks(run)[logs.CUT] == 1
+    assert marks(run)[logs.NOT_FINITE] == 1
 
 
 def test_a_forks_erm_stands_beside_erm(tmp_path):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from shiftproof.core.errors import DataError, UnknownName
-from shiftproof.core.gzip_lines import gzip_lines
+from shiftproof.core.files import gzip_lines
 from shiftproof.core.text import listed, printable
 from shiftproof.data.tables.csv_records import csv_records
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.gzip_lines import LONGEST_LINE, gzip_lines
+from shiftproof.core.files import LONGEST_LINE, gzip_lines
 from shiftproof.core.text import reason_of
 from shiftproof.data.tables.cell_types import named
 from shiftproof.data.tables.column_pieces import Piece, joined, piece_of

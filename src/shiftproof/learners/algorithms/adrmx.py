@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, hparam
+from shiftproof.core.tensors import in_full_precision
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.discriminator import Discriminator
@@ -18,8 +19,27 @@ from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.sagnet import newly_initialised
 from shiftproof.learners.algorithms.turns import TakesTurns
 from shiftproof.models.pretrained import FrozenNorms
+from shiftproof.penalties.domain_bottleneck import BASE_TEMPERATURE, log_sum
 from shiftproof.penalties.self_contrast import same_class_partners
-from shiftproof.penalties.supervised_contrast import supervised_contrast
+
+
+@in_full_precision
+def supervised_contrast(features: Tensor, labels: Tensor) -> Tensor:
+    """Return the mean over samples i of −(1/|Pᵢ|) Σ_{j∈Pᵢ} log p(j|i) (Khosla et al., 2020), ≥ 0.
+
+    p(j|i) ∝ exp(uᵢ·uⱼ / 0.07) over all j ≠ i, with u the features scaled to length 1, and Pᵢ are
+    the other samples of i's class.  Samples with empty Pᵢ are left out; if all are, return 0.
+
+    features [n, k], labels [n] → scalar.
+    """
+    u = F.normalize(features, dim=1)
+    similar = u @ u.T / BASE_TEMPERATURE
+    others = ~torch.eye(len(u), dtype=torch.bool, device=u.device)
+    positive = others & (labels.unsqueeze(1) == labels)
+    logs = similar - log_sum(similar, others).unsqueeze(1)
+    counts = positive.sum(dim=1)
+    per_sample = -torch.where(positive, logs, 0).sum(dim=1) / counts.clamp_min(1)
+    return per_sample.sum() / (counts > 0).sum().clamp_min(1)
 
 
 class Parts(NamedTuple):
@@ -48,7 +68,7 @@ class ADRMX(TakesTurns):
     | contrast | λ_C [K(φ(x), y) + K(z, y)] |
     | adversary | −λ mean ℓ(δ(z), d) |
 
-    π shuffles the batch within its classes, and K is `penalties.supervised_contrast`.  The
+    π shuffles the batch within its classes, and K is `learners.algorithms.adrmx`.  The
     discriminator δ minimises mean ℓ(δ(z), d), in alternation with the network.  Predictions are
     ψ(φ(x)).  φ_D starts from the weights of φ if these are pretrained, and from new ones otherwise.
 

@@ -3,14 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from torch import Tensor
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import steps, weight
-from shiftproof.penalties.risk_distribution import worst_against_all
+from shiftproof.penalties.mmd import INVERSE_WIDTHS, mmd
+from shiftproof.penalties.variance import variance_within_domains
+
+# The kernels of MMD and a wider one, as published.
+RISK_INVERSE_WIDTHS = (0.0001, *INVERSE_WIDTHS)
+
+
+class RiskPenalties(NamedTuple):
+    """The penalties that RDM (Nguyen et al., 2024) adds to the risk, both scalars ≥ 0."""
+
+    matching: Tensor  # MMD² of the worst domain's losses and the losses of all domains
+    variance: Tensor  # the variance of the former plus that of the latter
+
+
+def worst_against_all(losses: Tensor) -> RiskPenalties:
+    """Compare the losses of the worst domain with those of all: losses [domains, batch ≥ 2].
+
+    The worst domain has the largest mean loss, and is included in all domains.  MMD² is the biased
+    estimate of `mmd`, with the kernels of `RISK_INVERSE_WIDTHS`; the variances are unbiased.
+    """
+    worst = losses.index_select(0, losses.mean(dim=1).argmax().unsqueeze(0)).view(1, -1, 1)
+    everything = losses.view(1, -1, 1)
+    return RiskPenalties(
+        mmd([worst[0], everything[0]], RISK_INVERSE_WIDTHS),
+        variance_within_domains(worst) + variance_within_domains(everything),
+    )
 
 
 @ALGORITHMS.register("rdm")
@@ -19,7 +46,7 @@ class RDM(ERM):
 
     w is the domain with the largest risk, ℓʷ [b] its losses and ℓ [mb] those of all domains.
     Losses are scalars, so few samples show how their distributions differ.  V = Var ℓʷ + Var ℓ
-    penalises losses that match but are widely spread.  `penalties.risk_distribution` has the
+    penalises losses that match but are widely spread.  `learners.algorithms.rdm` has the
     formulas.
 
     Both penalties act from step `anneal_steps` on, where Adam restarts with learning rate

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,30 @@ from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import steps, weight
 from shiftproof.learners.algorithms.sagnet import newly_initialised
-from shiftproof.penalties.inverse_hessian import neumann_inverse
+
+# If an element of the sum is larger than this, the series is taken to diverge.
+LARGEST = 10.0
+
+
+def neumann_inverse(product: Callable[[Tensor], Tensor], v: Tensor, terms: int) -> Tensor:
+    """Return Σₖ (I − H)ᵏ v for k = 0 … `terms`, the truncated Neumann series of H⁻¹ v.
+
+    The series converges if all eigenvalues of H are in (0, 2).  If an element of the sum exceeds
+    ±10, it is taken to diverge and stops there (as in the code of Xu and Jaakkola, 2021).
+
+    v [m, p] are m vectors, each with its own Hessian, and `product` maps such vectors to H v.
+
+    >>> neumann_inverse(lambda v: 0.5 * v, torch.ones(1, 1), terms=1)
+    tensor([[1.5000]])
+    >>> neumann_inverse(lambda v: 0.5 * v, torch.ones(1, 1), terms=30)
+    tensor([[2.]])
+    """
+    total = term = v
+    for _ in range(terms):
+        converging = total.abs().amax(dim=1, keepdim=True) <= LARGEST
+        term = term - product(term)
+        total = torch.where(converging, total + term, total)
+    return total
 
 
 @ALGORITHMS.register("trm")
@@ -27,7 +51,7 @@ class TRM(ERM):
     part with respect to φ is ∂Tᵢ/∂φ − hᵢ · ∂gᵢ/∂φ, where Tᵢ = Σⱼ αᵢⱼ Lⱼ(wᵢ∘φ) is the risk on other
     domains, gᵢ = ∂Lᵢ/∂wᵢ the gradient on its own domain, Hᵢ = ∂²Lᵢ/∂wᵢ² and hᵢ = Hᵢ⁻¹ ∂Tᵢ/∂wᵢ,
     which is held constant.  The second term matches gradients and has weight λ.  hᵢ is computed by
-    a Neumann series (`penalties.inverse_hessian`).
+    a Neumann series (`learners.algorithms.trm`).
 
     The weights α shift to the domains where a head does worst: αᵢⱼ ← αᵢⱼ exp(η αᵢⱼ Lⱼ) / Σ.  Until
     step `anneal_steps` the loss is L_E alone.

@@ -202,8 +202,8 @@ def _by(results: SelectionResults) -> str:
         return "At the last step"
     if results.selector.name == "run-end":
         return "With the weights that runs end with"
-    if results.selector.name == "combined":
-        return "With combined draws"
+    if results.selector.name == "retrained":
+        return "Retrained on all samples"
     return f"Selected by {selector_name(results)}"
 
 

@@ -35,10 +35,10 @@ _SELECTORS = {
         "The last step of the run with the highest accuracy on labelled samples of the test domain"
         " itself: what could be reached, not what a user without such labels would get.",
     ),
-    "combined": (
-        "combined draws",
-        "Ensembles and weight averages of draws, which use nothing of the test domain, and"
-        " retrained runs. Plain rows are single draws, selected by training-domain validation.",
+    "retrained": (
+        "retrained on all samples",
+        "Selected runs, repeated with nothing held out of the training domains. Plain rows are not"
+        " retrained, and selected by training-domain validation.",
     ),
     "last-step": (
         "last step",

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.file_format import with_format, without_format
-from shiftproof.core.files import read_json
-from shiftproof.core.json_types import conform, conform_fields
+from shiftproof.core.files import read_json, with_format, without_format
+from shiftproof.core.json_values import conform, conform_fields
 
 STUDY = "study.json"  # in the folder of a study
 

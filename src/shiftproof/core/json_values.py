@@ -1,14 +1,17 @@
-"""Check that JSON values have their declared types.
+"""JSON: check that values have their declared types, rebuild dataclasses, and read lines.
 
 Files are untrusted: their values are checked before anything is built from them.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Literal, Union
 
 from shiftproof.core.text import listed, quoted
@@ -82,3 +85,68 @@ def _require(holds: bool, value: Any, wanted: str, where: str) -> None:
 
 def _shown(value: Any) -> str:
     return quoted(value) if isinstance(value, str) else quoted(str(type(value).__name__))
+
+
+def rebuilt(kind: Any, value: Any) -> Any:
+    """Convert a JSON value to the type `kind`, or raise `ValueError` if it does not fit.
+
+    `kind` is a number, text, tuple, mapping or union type, or a dataclass with fields of such
+    types, including nested dataclasses.
+
+    >>> rebuilt(tuple[float, ...] | None, [1, 2.5]), rebuilt(Mapping[str, int], {"a": 1})
+    ((1, 2.5), {'a': 1})
+    """
+    if is_dataclass(kind):
+        return _dataclass(kind, value)
+    origin, inner = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (Union, types.UnionType):
+        for each in inner:
+            try:
+                return rebuilt(each, value)
+            except ValueError:
+                continue
+        raise ValueError(f"{value!r} is not {kind}")
+    if origin is tuple or origin is Sequence:
+        _fits(isinstance(value, list), kind, value)
+        if origin is tuple and Ellipsis not in inner:
+            _fits(len(value) == len(inner), kind, value)
+            return tuple(map(rebuilt, inner, value))
+        return tuple(rebuilt(inner[0], item) for item in value)
+    if origin is Mapping:
+        _fits(isinstance(value, dict), kind, value)
+        return {rebuilt(inner[0], key): rebuilt(inner[1], item) for key, item in value.items()}
+    if origin is Literal:
+        _fits(value in inner, kind, value)
+        return value
+    if kind is float:
+        _fits(isinstance(value, int | float) and not isinstance(value, bool), kind, value)
+        return value
+    _fits(isinstance(value, kind) and not (kind is int and isinstance(value, bool)), kind, value)
+    return value
+
+
+def _dataclass(kind: Any, value: Any) -> Any:
+    names = {field.name for field in fields(kind)}
+    _fits(isinstance(value, dict) and value.keys() == names, kind, value)
+    hints = _hints(kind)
+    return kind(**{name: rebuilt(hints[name], value[name]) for name in names})
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _fits(holds: bool, kind: Any, value: Any) -> None:
+    if not holds:
+        raise ValueError(f"{value!r} is not {kind}")
+
+
+def json_lines(data: bytes) -> Iterator[tuple[Any, bool]]:
+    """Yield the value of each line, None if it is not JSON, and whether the line is complete."""
+    for line in data.splitlines(keepends=True):
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):  # RecursionError: nested too deeply
+            value = None
+        yield value, line.endswith(b"\n")

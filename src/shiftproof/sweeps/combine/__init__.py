@@ -1,1 +1,0 @@
-"""Combine the draws of a sweep: ensembles of their predictions, and averages of their weights."""
