@@ -11,7 +11,8 @@ for its rows are adapted without its labels, and scored before and after:
 
 Labels that are numbers are cut into two classes (`CUTS`).  Models are trained once; their
 predictions are kept in a folder (``--cache``).  Each outcome is appended to a file as soon as it is
-there, under the name of the rule (``--rule``); called again, what is there is not run again.
+there, under the name of the rule; called again, what is there is not run again.  The outcomes of
+the previous rule were recorded in the same way, from the same predictions, before it was removed.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -33,25 +35,20 @@ import shiftproof
 from benchmarks.tables import _commit, _held_out, read
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
-from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
-from shiftproof.inference.adaptation.when import Record
+from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, label_shift
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
 from shiftproof.training.load_run import read_arrays
 
 LEARNERS = ("linear", "boosting")
-HOWS = ("none", "auto", "labels")
 KINDS = ("real", "strong", "permuted", "drift")
 DRAWS, MOST_ROWS, FEWEST_ROWS, LARGE_SHARE = 10, 500, 20, 0.9
 # Quantile, or number, above which a label is of the first class.
 CUTS = {"pisa_math": ("quantile", 0.5), "beijing_pm25": ("number", 75.0),
         "opt_birthweight": ("quantile", 0.25)}  # fmt: skip
-# The rules that are compared, in the order in which they were tried.
-RULES = {
-    "record": "the previous rule: a record of what correcting held-out training domains gained",
-    "beyond": "the rule written down above: only what exceeds the error",
-    "shrunk": "the second rule: the same test, and the shrinkage of James and Stein",
-}
+# The rules that can be run now: with and without the typicality of the rows.
+RULES = {"beyond": False, "typical": True}
 HELD_OUT = ("predicted", "y", "domain", "fold")
 
 
@@ -59,7 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.adapt", description=__doc__)
     parser.add_argument("data", nargs="*", metavar="PATH[:LABEL:DOMAIN]")
-    parser.add_argument("--rule", choices=list(RULES), required=True)
     parser.add_argument("--cache", type=Path, default=Path("build/adapt"))
     parser.add_argument("--out", type=Path, default=Path("results/adapt.jsonl"))
     asked = parser.parse_args(arguments)
@@ -70,16 +66,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         name = Path(path).name.split(".")[0]
         frame = _frame(path, name, label)
         names = shiftproof.load(frame, label=label, domain=domain).domain_names
-        for learner in LEARNERS:
-            for held in _held_out(names):
-                key = {"rule": asked.rule, "data": name, "learner": learner, "domain": held}
+        for learner, held in product(LEARNERS, _held_out(names)):
+            for rule in RULES:
+                key = {"rule": rule, "data": name, "learner": learner, "domain": held}
                 if any(key.items() <= outcome.items() for outcome in done):
                     continue
                 started = time.process_time()
                 file = asked.cache / f"{name}-{learner}-{names.index(held)}.npz"
                 if not file.exists():
                     _predict(frame, learner, label, domain, held, file)
-                outcome = {**key, **outcomes(dict(np.load(file)))}
+                outcome = {**key, **outcomes(dict(np.load(file)), typical=RULES[rule])}
                 outcome["seconds"] = round(time.process_time() - started, 1)
                 done.append(outcome | {"commit": _commit(), "machine": machine()})
                 with open(asked.out, "a") as appended:
@@ -110,8 +106,7 @@ def _predict(
         )
         model = run.model
         modules = read_arrays(Path(folder))["algorithm"]["modules"]
-    stored = {name: np.asarray(modules[f"held_out.{name}"]) for name in HELD_OUT}
-    stored["record"] = np.array(json.dumps(model.adaptation.to_json()))
+    stored: dict[str, Any] = {name: np.asarray(modules[f"held_out.{name}"]) for name in HELD_OUT}
     rows = frame[(frame[domain].map(text_of) == held) & frame[label].notna()]
     rows = rows.reset_index(drop=True)
     stored["labels"] = np.array([model.classes.index(text_of(value)) for value in rows[label]])
@@ -129,22 +124,29 @@ def _predict(
     np.savez_compressed(file, **stored)
 
 
-def outcomes(stored: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Return the scores of one held-out domain by kind of shift and of adaptation."""
-    y = stored["labels"]
+def outcomes(stored: Mapping[str, np.ndarray], *, typical: bool) -> dict[str, Any]:
+    """Return the mean scores of one held-out domain by kind of shift and of adaptation."""
+    held_out = HeldOut(*(stored[name] for name in HELD_OUT))
+    known, y = label_shift(held_out), stored["labels"]
     drawn = {kind: [np.arange(len(y))] for kind in ("real", "permuted", "drift")}
-    drawn["strong"] = _strongly_shifted(y, stored["real.p"].shape[1])
-    found: dict[str, Any] = {"rows": len(y)}
+    drawn["strong"] = _strongly_shifted(y, held_out.classes)
+    scored: dict[str, Any] = {"rows": len(y)}
     for kind in KINDS:
         source = "real" if kind == "strong" else kind
         p, typicality = (stored[f"{source}.{part}"] for part in ("p", "typicality"))
-        samples = [_scores(stored, p[rows], typicality[rows], y[rows]) for rows in drawn[kind]]
+        samples = [
+            _scores(known, p[rows], typicality[rows] if typical else None, y[rows])
+            for rows in drawn[kind]
+        ]
         if samples:
-            found[kind] = {
-                how: {name: fmean(sample[how][name] for sample in samples) for name in samples[0][how]}
-                for how in HOWS
-            }  # fmt: skip
-    return found
+            scored[kind] = {
+                how: {
+                    name: fmean(sample[how][name] for sample in samples)
+                    for name in ("accuracy", "log_loss", "corrected")
+                }
+                for how in ("none", "auto")
+            }
+    return scored
 
 
 def _strongly_shifted(y: np.ndarray, classes: int) -> list[np.ndarray]:
@@ -172,23 +174,111 @@ def _strongly_shifted(y: np.ndarray, classes: int) -> list[np.ndarray]:
 
 
 def _scores(
-    stored: Mapping[str, np.ndarray], p: np.ndarray, typicality: np.ndarray, y: np.ndarray
-) -> dict[str, dict[str, float]]:
-    """Return accuracy and log loss, and whether a site was corrected, by kind of adaptation."""
-    record = Record.from_json(json.loads(str(stored["record"])))
-    p = p.astype(np.float64)
-    found = {}
-    for how in HOWS:
-        done = adapted(record, p, checked_adapt(how), typicality=typicality)
-        kept = scores(done.probabilities, y)
-        found[how] = {"accuracy": kept["accuracy"], "log_loss": kept["log_loss"],
-                      "corrected": float(done.corrected)}  # fmt: skip
-    return found
+    known: LabelShift | None, p: np.ndarray, typicality: np.ndarray | None, y: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """Return accuracy and log loss before and after, and whether a site was corrected."""
+    done = adapted(known, p.astype(np.float64), typicality)
+    return {
+        how: {**scores(own, y), "corrected": float(corrected)}
+        for how, own, corrected in (
+            ("none", p.astype(np.float64), False),
+            ("auto", done.probabilities, done.corrected),
+        )
+    }
+
+
+# What the columns of the tables show: a rule, and how it adapts.
+COLUMNS = {
+    "none": ("record", "none"),
+    "previous": ("record", "auto"),
+    "new": ("beyond", "auto"),
+    "final": ("typical", "auto"),
+    "labels": ("record", "labels"),
+}
+TITLES = {
+    "real": "Held-out domains as they are",
+    "strong": "Strong label shift: shares of 0.1 and 0.9",
+    "permuted": "Half of the columns permuted",
+    "drift": "Half of the columns moved by one standard deviation",
+}
 
 
 def page(done: Sequence[dict[str, Any]]) -> str:
     """Return the outcomes as Markdown."""
-    raise NotImplementedError
+    decision = Path(__file__).with_name("adapt_decision.md").read_text()
+    lines = [decision.rstrip(), "", "## Figures", "", *_verdict(done), ""]
+    for kind, title in TITLES.items():
+        lines += [f"### {title}", "", *_kind_lines(done, kind), ""]
+    if done:
+        total = sum(outcome["seconds"] for outcome in done) / 60
+        commits = ", ".join(dict.fromkeys(outcome["commit"] for outcome in done))
+        lines += [
+            f"Command: `python -m benchmarks.adapt` with the tables' paths; at {commits};"
+            f" {total:.0f} minutes of one processor in all; {done[-1]['machine']}.",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _mean(done: Sequence[dict[str, Any]], data: str, kind: str, column: str, score: str) -> float:
+    """Return a score, mean over the domains and learners of a table."""
+    rule, how = COLUMNS[column]
+    return fmean(
+        outcome[kind][how][score]
+        for outcome in done
+        if outcome["rule"] == rule and outcome["data"] == data and kind in outcome
+    )
+
+
+def _gain(done: Sequence[dict[str, Any]], kind: str, column: str) -> list[float]:
+    """Return the log loss that adaptation saves on each table."""
+    return [
+        _mean(done, data, kind, "none", "log_loss") - _mean(done, data, kind, column, "log_loss")
+        for data in _tables(done)
+    ]
+
+
+def _tables(done: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(outcome["data"] for outcome in done))
+
+
+def _verdict(done: Sequence[dict[str, Any]]) -> list[str]:
+    """Return whether the criterion holds."""
+    lines = []
+    before = fmean(_gain(done, "strong", "previous"))
+    for column in ("new", "final", "labels"):
+        worst, kept = min(_gain(done, "real", column)), fmean(_gain(done, "strong", column))
+        lines.append(
+            f"- *{column}*: (a) largest loss of a table {max(-worst, 0):.3f}, at most 0.01 is"
+            f" allowed; (b) {kept:+.4f} of log loss against {before:+.4f} of the previous rule,"
+            f" {kept / before:.0%}, at least 80% is required."
+        )
+    return lines
+
+
+def _kind_lines(done: Sequence[dict[str, Any]], kind: str) -> list[str]:
+    """Return one row per table, and their mean."""
+    lines = [
+        f"| table | domains | log loss: {' | '.join(COLUMNS)} | accuracy: none | previous | final |"
+        " corrected: previous | final |",
+        "|---|" + "--:|" * (len(COLUMNS) + 6),
+    ]
+    parts: list[tuple[str, str, Callable[[float], str]]] = [
+        *((column, "log_loss", "{:.3f}".format) for column in COLUMNS),
+        *((column, "accuracy", "{:.1%}".format) for column in ("none", "previous", "final")),
+        *((column, "corrected", "{:.0%}".format) for column in ("previous", "final")),
+    ]
+    rows = []
+    for data in _tables(done):
+        rows.append([_mean(done, data, kind, column, score) for column, score, _ in parts])
+        domains = {outcome["domain"] for outcome in done if outcome["data"] == data}
+        cells = [shown(value) for value, (*_, shown) in zip(rows[-1], parts, strict=True)]
+        lines.append(f"| {data} | {len(domains)} | {' | '.join(cells)} |")
+    if rows:
+        means = np.mean(rows, axis=0).tolist()
+        cells = [f"**{shown(value)}**" for value, (*_, shown) in zip(means, parts, strict=True)]
+        lines.append(f"| **mean over tables** | | {' | '.join(cells)} |")
+    return lines
 
 
 if __name__ == "__main__":

@@ -59,7 +59,7 @@ TABLE = Group(
         run("report each"),
         run("predict linear unlabelled.csv --keep patient"),
         run("predict linear unlabelled.csv --sets 0.9 --expected each --out sets.csv", "sets.csv"),
-        run("predict linear new.csv --domain hospital --adapt labels --out adapted.csv --quiet"),
+        run("predict linear new.csv --domain hospital --adapt auto --out adapted.csv --quiet"),
         run("evaluate linear new.csv"),
         run("evaluate linear new.csv --expected each --json"),
         run("compare-sites linear unlabelled.csv"),
