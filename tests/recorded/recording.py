@@ -27,18 +27,22 @@ from recorded.commands import RESULTS, ROOT, Command, Group
 EXPECTED = Path(__file__).with_name("expected")
 COLUMNS = 110
 DIGITS = 9
-RELATIVE, ABSOLUTE = 1e-6, 1e-9
 # What a run is not described by.
 DROPPED = {"seconds", "timings", "environment"}
 NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)\b")
-DURATION = re.compile(r"\b\d+(?:[.,–]\d+)*\s(?:ms|s|min|h)\b(?! of)")
+# What depends on the clock: durations, a column of seconds, the ratio to the time of ERM.
+DURATION = re.compile(r"\b\d+(?:[.,–]\d+)*\s(?:ms|s|min|h)\b")
+SECONDS = re.compile(r"(?<= seconds ┃\n).*?(?=└)", re.DOTALL)
+TIMES_ERM = re.compile(
+    r"\d+\.\d+(?= × the time of ERM)|(?<=× ERM \| ms \| Runs\n).*?(?=Median)", re.S
+)
 # Of a page: what is left out, and what does not end a line.
 LEFT_OUT = {"script", "style", "svg"}
 INLINE = {"a", "abbr", "b", "code", "em", "i", "small", "span", "strong", "sub", "sup"}
 
 
-class Stopped(Exception):
-    """What ends a command in the middle; nothing of the package knows it."""
+class Stopped(BaseException):
+    """What ends a command in the middle; nothing of the package catches it."""
 
 
 class Text(HTMLParser):
@@ -64,15 +68,31 @@ class Text(HTMLParser):
     def _break(self, tag: str) -> None:
         if tag in ("td", "th"):
             self.lines[-1] += "  "
+        elif tag in ("small", "span"):
+            self.lines[-1] += " "
         elif tag not in INLINE:
             self.lines.append("")
 
 
 def text_of_page(html: str) -> str:
+    """Return the text of a page; short pieces, such as the words of a chart, share a line."""
     parser = Text()
     parser.feed(html)
-    lines = (" ".join(re.sub(r"\s{2,}", " | ", line.strip()).split()) for line in parser.lines)
-    return "\n".join(line for line in lines if line)
+    lines: list[str] = []
+    for piece in parser.lines:
+        line = " ".join(re.sub(r"\s{2,}", " | ", piece.strip()).split())
+        short = len(line) < 40 and " | " not in line
+        if lines and short and len(lines[-1]) < 80 and " | " not in lines[-1] and line:
+            lines[-1] += f" / {line}"
+        elif line:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def without_clock(text: str) -> str:
+    """Leave out what depends on the clock."""
+    text = DURATION.sub("<time>", TIMES_ERM.sub("<times>", text))
+    return SECONDS.sub(lambda rows: re.sub(r"\d+\.\d(?= │\n)", "<s>", rows[0]), text)
 
 
 def compact(value: Any, indent: int = 0) -> str:
@@ -161,7 +181,8 @@ class Folder:
         """Return the recorded form of a file."""
         text = (self.path / name).read_text("utf-8")
         if name.endswith(".html"):
-            text = DURATION.sub("<time>", text_of_page(text))
+            text = without_clock(text_of_page(text))
+            text = re.sub(r"shiftproof \S+, .*threads \d+", "<environment>", text)
         elif name.endswith((".json", ".jsonl")):
             text = as_json(text) or text
         elif name.endswith(".csv"):
@@ -171,7 +192,7 @@ class Folder:
     def printed(self, text: str) -> str:
         """Return the recorded form of an output."""
         text = "\n".join(line.rstrip() for line in text.splitlines()).strip("\n")
-        return self.without_places(as_json(text) or DURATION.sub("<time>", text))
+        return self.without_places(as_json(text) or without_clock(text))
 
 
 def run_command(arguments: list[str], read: Callable[[], tuple[str, str]]) -> tuple[str, str, str]:
@@ -203,13 +224,37 @@ def stopping(patch: pytest.MonkeyPatch, at: int) -> None:
 
 
 def listed(names: list[str]) -> Iterator[str]:
-    """Write files as one line a folder."""
+    """Write files as one line a folder; folders with the same files share a line."""
     folders: dict[str, list[str]] = {}
     for name in sorted(names):
         folder, _, file = name.rpartition("/")
         folders.setdefault(folder, []).append(file)
+    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for folder, files in folders.items():
+        parent, _, last = folder.rpartition("/")
+        alike.setdefault((parent, tuple(files)), []).append(last)
+    for (parent, files), lasts in alike.items():
+        last = lasts[0] if len(lasts) == 1 else "{" + ", ".join(lasts) + "}"
+        folder = "/".join(part for part in (parent, last) if part)
         yield f"{folder}/: {'  '.join(files)}" if folder else "  ".join(files)
+
+
+def compared(one: Path, two: Path) -> tuple[list[str], list[str]]:
+    """Return the files of two folders that have the same bytes, and the others."""
+    names = {
+        str(p.relative_to(folder))
+        for folder in (one, two)
+        for p in folder.rglob("*")
+        if p.is_file() and p.name != "lock"
+    }
+    equal = {
+        name
+        for name in names
+        if (one / name).is_file()
+        and (two / name).is_file()
+        and (one / name).read_bytes() == (two / name).read_bytes()
+    }
+    return sorted(equal), sorted(names - equal)
 
 
 def record_command(
@@ -223,17 +268,27 @@ def record_command(
         code, out, err = run_command(command.arguments, read)
     after = folder.files()
     yield f"$ shiftproof {command.line}"
-    yield f"exit {code}"
-    for title, text in (("stdout", folder.printed(out)), ("stderr", folder.printed(err))):
-        if text:
-            yield f"--- {title}"
-            yield text
+    out, err = folder.printed(out), folder.printed(err)
+    if not out and err.startswith("error: ") and "\n" not in err:
+        yield f"exit {code}, {err}"
+    else:
+        yield f"exit {code}"
+        for title, text in (("stdout", out), ("stderr", err)):
+            if text:
+                yield f"--- {title}"
+                yield text
     changed = [name for name in after if after[name] != before.get(name)]
     gone = [name for name in before if name not in after]
     for title, names in (("written", changed), ("removed", gone)):
         if names:
             yield f"--- {title}"
             yield from listed(names)
+    if command.same_as:
+        one, two = ((folder.path / name) for name in command.same_as.split())
+        for title, names in zip(("equal", "not equal"), compared(one, two), strict=True):
+            if names:
+                yield f"--- {title}"
+                yield from listed(names)
     for pattern in command.show:
         names = sorted(str(p.relative_to(folder.path)) for p in folder.path.glob(pattern))
         if not names:
@@ -258,7 +313,14 @@ def record_group(group: Group, path: Path, read: Callable[[], tuple[str, str]]) 
     return "\n".join(parts)
 
 
-def difference(expected: str, got: str) -> str:
+def help_page(out: str) -> str:
+    """Return a help page without its frames and its line breaks inside a text."""
+    words = re.sub(r"[─│╭╮╰╯]", " ", out)
+    lines = (" ".join(line.split()) for line in words.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def difference(expected: str, got: str, relative: float) -> str:
     """Return the lines that differ, other than by rounding: "" if there are none."""
 
     def same(a: str, b: str) -> bool:
@@ -266,7 +328,8 @@ def difference(expected: str, got: str) -> str:
             return False
         pairs = zip(NUMBER.findall(a), NUMBER.findall(b), strict=True)
         return all(
-            math.isclose(float(x), float(y), rel_tol=RELATIVE, abs_tol=ABSOLUTE) for x, y in pairs
+            math.isclose(float(x), float(y), rel_tol=relative, abs_tol=relative / 1000)
+            for x, y in pairs
         )
 
     old, new = expected.splitlines(), got.splitlines()

@@ -64,6 +64,18 @@ def images(folder: Path) -> None:
                 Image.fromarray(pixels).save(inside / f"{n}.png")
 
 
+def pacs(folder: Path) -> None:
+    """Write a part of PACS as it is published: two domains, two classes, three pictures each."""
+    rng = np.random.RandomState(1)
+    for domain in ("art_painting", "sketch"):
+        for label in ("dog", "house"):
+            inside = folder / domain / label
+            inside.mkdir(parents=True)
+            for n in range(3):
+                pixels = rng.randint(256, size=(10, 10, 3), dtype=np.uint8)
+                Image.fromarray(pixels).save(inside / f"pic_{n:03}.jpg")
+
+
 def write_samples(folder: Path) -> None:
     """Fill a folder with all data that the commands name."""
     table = patients(0)
@@ -85,10 +97,19 @@ def write_samples(folder: Path) -> None:
     same = [["hospital", "age", "ill"], *([h, str(n), h] for h in HOSPITALS for n in range(9))]
     write_csv(folder / "label-is-hospital.csv", same)
     np.savez(folder / "vectors.npz", **vectors(0))
+    np.save(folder / "few.npy", vectors(1)["x"][:6])
     broken = vectors(0)
     broken["x"][3, 2] = np.nan
     np.savez(folder / "nan.npz", **broken)
     images(folder / "pets")
+    pacs(folder / "PACS")
+    pictures = sorted((folder / "pets").rglob("*.png"))
+    rows = [[str(p.relative_to(folder)), p.parent.name, p.parent.parent.name] for p in pictures]
+    write_csv(folder / "manifest.csv", [["file", "animal", "place"], *rows])
+    shutil.copytree(folder / "pets", folder / "flawed")
+    (folder / "flawed" / "attic" / "cat" / "0.png").write_bytes(b"no image")
+    shutil.copy(folder / "pets/attic/cat/1.png", folder / "flawed/barn/cat/copy.png")
+    (folder / "flawed" / "notes.txt").write_text("mine\n")
     (folder / "empty").mkdir()
     (folder / "full").mkdir()
     (folder / "full" / "notes.txt").write_text("mine\n")

@@ -9,32 +9,75 @@ file system distinguishes them; otherwise, creating the second one fails.
 
 from __future__ import annotations
 
+import bz2
 import errno
+import gzip
+import lzma
 import os
 import re
 import shutil
+import stat
+import struct
+import tarfile
 import unicodedata
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, TypeVar
+from typing import IO, Any
 
 from rich.filesize import decimal
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.library.archive_limits import AGAIN, BY_HAND, Limits, damaged, too_big
-from shiftproof.data.library.archive_readers import (
-    Keep,
-    Member,
-    TarReader,
-    ZipReader,
-    everything,
-    opened_archive,
-)
 from shiftproof.data.library.download import ByteProgress, silent
 
-Made = TypeVar("Made")
+Keep = Callable[[PurePosixPath], bool]
+
+BY_HAND = "if you trust it, unpack it yourself and import the folder"
+AGAIN = "download it again"
 DEEPEST = 64
+CHUNK = 1 << 16
+LONGEST_HEADER = 1 << 20
+# The first bytes of each format, and how to decompress it; a plain tar has none.
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": lambda raw: gzip.GzipFile(fileobj=raw),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ\x00": lzma.LZMAFile,
+}
+# Links, devices, pipes and sockets.
+SPECIAL = (stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits on what an archive unpacks to, far above what any known dataset needs.
+
+    `total` is in bytes.  `ratio` limits the total relative to the size of the archive, but only
+    above `small` bytes: a small archive may hold blank images, which compress well.
+    """
+
+    total: int = 200 * 10**9
+    members: int = 3_000_000
+    ratio: float = 200
+    small: int = 10**8
+
+
+@dataclass(frozen=True)
+class Member:
+    """A member of an archive: its name, stated size, and a function that reads it.
+
+    `kind` is `file`, `folder` or anything else, which is refused.  `done` is how many bytes of the
+    archive come before its content.
+    """
+
+    name: str
+    kind: str
+    size: int
+    done: int
+    contents: Callable[[], Iterator[bytes]]
 
 
 def extract(
@@ -43,7 +86,7 @@ def extract(
     *,
     limits: Limits = Limits(),  # noqa: B008
     progress: ByteProgress = silent,
-    keep: Keep = everything,
+    keep: Keep = lambda path: True,
 ) -> int:
     """Unpack a zip or tar (plain, gzip, bzip2 or xz) into `target`; return the number of files.
 
@@ -51,9 +94,30 @@ def extract(
     paths in the archive; files that macOS adds are always left out.  `progress` is called with the
     number of bytes read from the archive so far, and its size.  A failure leaves nothing behind.
     """
-    with _new_folder(archive, target) as folder, opened_archive(archive, limits) as reader:
-        _check_space(archive, folder, reader.promised(keep), limits)
-        return _write(archive, folder, reader, limits, progress, keep)
+    with _new_folder(archive, target) as folder:
+        try:
+            raw = open(archive, "rb")  # noqa: SIM115
+        except OSError as error:
+            raise DataError(f"cannot read {archive}: {error.strerror}") from error
+        with raw:
+            size = archive.stat().st_size
+            folders = {PurePosixPath()}
+            members = files = 0
+            for member in _members(archive, raw, folder, limits, keep):
+                members += 1
+                if members > limits.members:
+                    raise DataError(
+                        f"{archive} has more than {limits.members:,} members; {BY_HAND}"
+                    )
+                path = _safe_path(archive, member)
+                if not _is_junk(path) and keep(path):
+                    _write(archive, folder, path, member, folders)
+                    files += member.kind == "file"
+                progress(min(member.done, size), size)
+            if not members:
+                raise DataError(f"{archive} is empty; {AGAIN}")
+            progress(size, size)
+            return files
 
 
 @contextmanager
@@ -77,52 +141,194 @@ def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
         raise
 
 
-def _check_space(archive: Path, folder: Path, needed: int, limits: Limits) -> None:
-    if needed > limits.total:
-        raise too_big(archive, limits)
-    free = shutil.disk_usage(folder).free
+# --- reading ----------------------------------------------------------------------------------
+
+
+def _members(
+    archive: Path, raw: IO[bytes], folder: Path, limits: Limits, keep: Keep
+) -> Iterator[Member]:
+    """Yield the members of an archive, which is recognised by its content, not its name.
+
+    Read the contents of one before the next.
+    """
+    head = raw.read(tarfile.BLOCKSIZE)
+    raw.seek(0)
+    meter = _Meter(archive, limits)
+    if head.startswith(ZIP):
+        return _zip_members(archive, raw, folder, meter, keep)
+    for magic, decompressed in COMPRESSED.items():
+        if head.startswith(magic):
+            return _tar_members(archive, raw, _Tape(decompressed(raw), meter))
+    try:
+        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+    except (tarfile.TarError, ValueError):
+        raise DataError(f"{archive} is neither a zip nor a tar archive; {AGAIN}") from None
+    return _tar_members(archive, raw, _Tape(raw, meter))
+
+
+class _Meter:
+    """Count the unpacked bytes of an archive, and raise if they exceed the limits."""
+
+    def __init__(self, archive: Path, limits: Limits) -> None:
+        self._archive = archive
+        by_ratio = max(limits.ratio * archive.stat().st_size, limits.small)
+        self._most = int(min(limits.total, by_ratio))
+        self._count = 0
+
+    def add(self, count: int) -> None:
+        """Add `count` bytes."""
+        self._count += count
+        self.check(self._count)
+
+    def check(self, count: int) -> None:
+        """Raise if an archive with `count` unpacked bytes is too large."""
+        if count > self._most:
+            raise DataError(
+                f"{self._archive} unpacks to more than {decimal(self._most)}; {BY_HAND}"
+            )
+
+
+def _zip_members(
+    archive: Path, raw: IO[bytes], folder: Path, meter: _Meter, keep: Keep
+) -> Iterator[Member]:
+    """Yield the members of a zip, in the order of its directory."""
+    with _reading(archive):
+        opened = zipfile.ZipFile(raw)
+        listed, count = _listed(raw), len(opened.infolist())
+        if (count - listed) % 2**16:
+            raise zipfile.BadZipFile(f"{count} of {listed} members are listed")
+    kept = (info for info in opened.infolist() if keep(PurePosixPath(info.filename)))
+    needed, free = sum(info.file_size for info in kept), shutil.disk_usage(folder).free
+    meter.check(needed)
     if needed > free:
         raise DataError(
             f"{archive} needs {decimal(needed)} in {folder.parent}, where {decimal(free)} are free:"
             f" {decimal(needed - free)} are missing; free some space or choose another disk"
         )
+    done = 0
+    for info in opened.infolist():
+        # zipfile truncates a name at a NUL byte; the original name contains it.
+        name, mode = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+        kind = "folder" if name.endswith("/") or mode == stat.S_IFDIR else "file"
+        kind = "special" if mode in SPECIAL else kind
+        contents = partial(_chunks, archive, partial(opened.open, info), meter.add)
+        yield Member(name, kind, info.file_size, done, contents)
+        done += info.compress_size
 
 
-def _write(
-    archive: Path,
-    root: Path,
-    reader: ZipReader | TarReader,
-    limits: Limits,
-    progress: ByteProgress,
-    keep: Keep,
-) -> int:
-    """Write the members below `root` and return the number of files."""
-    size = archive.stat().st_size
-    folders = {PurePosixPath()}
-    members = files = 0
-    for member in reader.members():
-        members += 1
-        if members > limits.members:
-            raise DataError(f"{archive} has more than {limits.members:,} members; {BY_HAND}")
-        path = _safe_path(archive, member)
-        if not _is_junk(path) and keep(path):
-            is_file = member.kind == "file"
-            _make_folders(archive, root, path.parent if is_file else path, folders)
-            if is_file:
-                _write_file(archive, root / path, member, limits)
-                files += 1
-        progress(min(reader.done(), size), size)
-    if not members:
-        raise DataError(f"{archive} is empty; {AGAIN}")
-    progress(size, size)
-    return files
+def _listed(raw: IO[bytes]) -> int:
+    """Return the number of members stated at the end of a zip, which zipfile does not check.
+
+    Some programs write only the lowest 16 bits of the number; zip64 stores more.
+    """
+    raw.seek(max(0, raw.seek(0, os.SEEK_END) - 2**16 - 100))
+    tail = raw.read()
+    end = tail.rindex(b"PK\5\6")
+    (count,) = struct.unpack_from("<H", tail, end + 10)
+    zip64 = tail[max(0, end - 76) : end]
+    if count == 0xFFFF and zip64.startswith(b"PK\6\6"):
+        (count,) = struct.unpack_from("<Q", zip64, 32)
+    return int(count)
+
+
+class _Tape:
+    """A forward-only file object for tarfile: a decompressed tar with a limit on the bytes.
+
+    tarfile reads headers as a whole, so a header of gigabytes would fill the memory.
+    """
+
+    def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
+        self._stream = stream
+        self._meter = meter
+        self._position = 0
+        self.latest = b""
+
+    def read(self, size: int) -> bytes:
+        if size > LONGEST_HEADER:
+            raise tarfile.ReadError(f"a header of {size} bytes")
+        self.latest = self._stream.read(size)
+        self._position += len(self.latest)
+        self._meter.add(len(self.latest))
+        return self.latest
+
+    def seek(self, position: int) -> None:
+        if position < self._position:
+            raise tarfile.ReadError("two members overlap")
+        while self._position < position and self.read(min(CHUNK, position - self._position)):
+            pass
+
+    def tell(self) -> int:
+        return self._position
+
+
+def _tar_members(archive: Path, raw: IO[bytes], tape: Any) -> Iterator[Member]:
+    """Yield the members of a tar, one after another."""
+    with _reading(archive):
+        tar = tarfile.TarFile(fileobj=tape, encoding="utf-8", errors="surrogateescape")
+    while info := _next(archive, tar):
+        tar.members = []  # type: ignore[attr-defined]  # else all of them stay in memory
+        kind = "file" if info.isreg() and not info.issparse() else "special"
+        kind = "folder" if info.isdir() else kind
+        contents = partial(_chunks, archive, partial(tar.extractfile, info), None)
+        yield Member(_as_text(info.name), kind, info.size, raw.tell(), contents)
+    with _reading(archive):
+        # tarfile accepts any end: a truncation between two members, even a damaged header.
+        if tape.latest != bytes(tarfile.BLOCKSIZE):
+            raise EOFError("its end is missing")
+        while tape.read(CHUNK):
+            pass  # the checksum of a compressed stream comes last
+
+
+def _next(archive: Path, tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+    with _reading(archive):
+        return tar.next()
+
+
+def _as_text(name: str) -> str:
+    """Decode a name as UTF-8 or, as zip does, in code page 437, which accepts every byte."""
+    raw = name.encode("utf-8", "surrogateescape")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return raw.decode("cp437")
+
+
+def _chunks(
+    archive: Path, opened: Callable[[], Any], add: Callable[[int], None] | None
+) -> Iterator[bytes]:
+    """Yield the content of a member, and `add` the number of bytes."""
+    with _reading(archive), opened() as source:
+        while chunk := source.read(CHUNK):
+            if add:
+                add(len(chunk))
+            yield chunk
+
+
+@contextmanager
+def _reading(archive: Path) -> Iterator[None]:
+    """Convert the libraries' errors on broken archives to one message.
+
+    The libraries document only some of them: a hostile header can make them fail in many ways.
+    """
+    try:
+        yield
+    except (DataError, MemoryError):
+        raise
+    except Exception as error:
+        reason = " ".join((str(error) or type(error).__name__).split())[:200]
+        raise DataError(
+            f"{archive} is damaged, incomplete or needs an unsupported feature ({reason}); {AGAIN}"
+        ) from error
+
+
+# --- writing ----------------------------------------------------------------------------------
 
 
 def _safe_path(archive: Path, member: Member) -> PurePosixPath:
     """Return the path of a member relative to the target, or reject the whole archive."""
     path = PurePosixPath(member.name)
     reasons = {
-        f"is a {member.kind}": member.kind not in ("file", "folder"),
+        "is a link or device, or of another special kind": member.kind not in ("file", "folder"),
         "has no name": member.kind == "file" and not path.parts,
         "has a name with control characters": any(
             unicodedata.category(character) == "Cc" for character in member.name
@@ -152,35 +358,25 @@ def _is_junk(path: PurePosixPath) -> bool:
     return any(p in ("__MACOSX", ".DS_Store") or p.startswith("._") for p in path.parts)
 
 
-def _make_folders(
-    archive: Path, root: Path, path: PurePosixPath, folders: set[PurePosixPath]
+def _write(
+    archive: Path, root: Path, path: PurePosixPath, member: Member, folders: set[PurePosixPath]
 ) -> None:
-    for folder in reversed((path, *path.parents)):
-        if folder not in folders:
-            _create(archive, root / folder, os.mkdir)
-            folders.add(folder)
-
-
-def _write_file(archive: Path, path: Path, member: Member, limits: Limits) -> None:
-    if member.size > limits.member:
-        raise DataError(
-            f"{archive} has a member of {decimal(member.size)}, {_shown(member.name)}, but at most"
-            f" {decimal(limits.member)} are allowed; {BY_HAND}"
-        )
-    file = _create(archive, path, _new_file)
-    written = 0
-    try:
-        for chunk in member.contents():
-            written += len(chunk)
-            if written > member.size:
-                break
-            with _disk_errors(archive, path):
+    """Create a member and the folders above it; `folders` are those that exist."""
+    with _disk_errors(archive, root / path):
+        for folder in reversed((path, *path.parents)):
+            if folder not in folders and (folder != path or member.kind == "folder"):
+                os.mkdir(root / folder)
+                folders.add(folder)
+        if member.kind == "folder":
+            return
+        written = 0
+        with _new_file(root / path) as file:
+            for chunk in member.contents():
+                written += len(chunk)
                 file.write(chunk)
-    finally:
-        with _disk_errors(archive, path):
-            file.close()
     if written != member.size:
-        raise damaged(f"{_shown(member.name)} does not have {member.size} bytes")
+        with _reading(archive):
+            raise EOFError(f"{_shown(member.name)} does not have {member.size} bytes")
 
 
 def _new_file(path: Path) -> IO[bytes]:
@@ -188,22 +384,16 @@ def _new_file(path: Path) -> IO[bytes]:
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o644))
 
 
-def _create(archive: Path, path: Path, make: Callable[[Path], Made]) -> Made:
-    """Create a file or folder; if it exists, the archive holds it twice."""
-    with _disk_errors(archive, path):
-        try:
-            return make(path)
-        except FileExistsError:
-            raise DataError(
-                f"{archive} is not unpacked because it holds {_shown(path.name)} twice, as a file"
-                f" and as a folder, or in two spellings that this disk cannot tell apart; {BY_HAND}"
-            ) from None
-
-
 @contextmanager
 def _disk_errors(archive: Path, path: Path) -> Iterator[None]:
     try:
         yield
+    except FileExistsError as error:
+        raise DataError(
+            f"{archive} is not unpacked because it holds {_shown(Path(error.filename).name)} twice,"
+            " as a file and as a folder, or in two spellings that this disk cannot tell apart;"
+            f" {BY_HAND}"
+        ) from None
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         why = "the disk is full; free some space" if full else error.strerror or str(error)
