@@ -299,6 +299,14 @@ def record_command(
     yield ""
 
 
+def plain_terminal(patch: pytest.MonkeyPatch) -> None:
+    """Set the width of the terminal, and what else decides how text is laid out."""
+    patch.setenv("COLUMNS", str(COLUMNS))
+    patch.setenv("NO_COLOR", "1")
+    for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "TERMINAL_WIDTH"):
+        patch.delenv(name, raising=False)
+
+
 def record_group(group: Group, path: Path, read: Callable[[], tuple[str, str]]) -> str:
     """Run the commands of a group in a folder; return the recording."""
     folder = Folder(path)
@@ -307,8 +315,7 @@ def record_group(group: Group, path: Path, read: Callable[[], tuple[str, str]]) 
         for name in [name for name in os.environ if name.startswith(("SHIFTPROOF", "WORLD"))]:
             patch.delenv(name)
         patch.setenv("SHIFTPROOF_HOME", str(path / "home"))
-        patch.setenv("COLUMNS", str(COLUMNS))
-        patch.setenv("NO_COLOR", "1")
+        plain_terminal(patch)
         parts = [line for c in group.commands for line in record_command(c, folder, read)]
     return "\n".join(parts)
 

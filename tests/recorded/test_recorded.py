@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from _internals import ColoredMNISTForIRM, Cost, sweeps_demo
 from recorded.commands import GROUPS, HELP, ROOT, SHARED
-from recorded.recording import COLUMNS, EXPECTED, difference, help_page, record_group
+from recorded.recording import EXPECTED, difference, help_page, plain_terminal, record_group
 from recorded.samples import write_samples
 
 SWEEP = SHARED / "golden" / "sweep" / "runs.tar.xz"
@@ -67,7 +67,7 @@ def test_commands_do_what_was_recorded(
 def test_help_says_what_was_recorded(
     shiftproof: Any, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+    plain_terminal(monkeypatch)
     parts = []
     for command in HELP:
         code, out, err = shiftproof(*command.split(), "--help")

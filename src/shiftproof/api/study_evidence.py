@@ -13,8 +13,7 @@ from shiftproof.api.trained_run import TrainedRun
 from shiftproof.data import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.input_forms import TableForm, as_ready
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
 from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.reporting.page.image_address import image_address

@@ -13,11 +13,10 @@ from shiftproof.core.space import Regime
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import TensorLike, as_array, as_float_rows
-from shiftproof.data.tables.column_features import Column
 from shiftproof.data.tables.dataset import frame_dataset
 from shiftproof.data.tables.groups import Groups, grouped
 from shiftproof.data.tables.label_kind import AUTO, is_one_hot
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import Column, Columns
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

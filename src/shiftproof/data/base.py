@@ -1,26 +1,111 @@
-"""Datasets: domains of labelled samples, and the cards that describe published ones."""
+"""Datasets: domains of labelled samples, the cards that describe published ones, and their files.
+
+A `Preparation` turns inputs into those of a network, by scaling and one-hot encoding for example.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import urlencode
 
 import numpy as np
 
 from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.files import file_hash
 from shiftproof.core.registry import Registry
 from shiftproof.core.space import Regime
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.data.domain import Domain, LazyInputs
-from shiftproof.data.preparation import FittedPreparation, Preparation
-from shiftproof.data.sources import Source
 
 if TYPE_CHECKING:
     import torch
+
+
+class Preparation(ABC):
+    """A transform of the inputs that is fitted to training samples.
+
+    It is fitted only to the samples that a run trains on, so that no information about held-out
+    samples leaks into training.
+    """
+
+    @abstractmethod
+    def fit(self, x: np.ndarray) -> FittedPreparation:
+        """Fit the transform to the training samples `x` [n, …]."""
+
+    @abstractmethod
+    def from_json(self, value: Mapping[str, Any]) -> FittedPreparation:
+        """Rebuild a fitted transform from the values of `FittedPreparation.to_json`."""
+
+    @abstractmethod
+    def digest(self) -> bytes:
+        """Return a hash of everything that determines what `fit` returns for given samples."""
+
+
+class FittedPreparation(ABC):
+    """A transform fitted to the training samples."""
+
+    notes: tuple[str, ...] = ()
+
+    @abstractmethod
+    def apply(self, x: np.ndarray) -> np.ndarray:
+        """Transform inputs to what the network expects: float32 [n, …]."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the transform and its notes as JSON values."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file to download; an empty checksum or a size of 0 means unknown."""
+
+    url: str
+    filename: str
+    sha256: str = ""
+    md5: str = ""
+    size: int = 0
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"https?://[!-~]+", self.url):
+            raise DataError(f"{self.url!r} is not a link that begins with http:// or https://")
+        if self.filename in ("", ".", "..") or PurePath(self.filename).name != self.filename:
+            raise DataError(f"{self.filename!r} is not a plain file name (source {self.url})")
+        for digest, length in ((self.sha256, 64), (self.md5, 32)):
+            if digest and not re.fullmatch(f"[0-9a-f]{{{length}}}", digest):
+                raise DataError(f"{digest!r} is not {length} hexadecimal digits ({self.url})")
+
+    @classmethod
+    def google_drive(cls, file_id: str, filename: str, md5: str = "") -> Source:
+        """Return a file on Google Drive, with a link that skips the virus scan page.
+
+        >>> Source.google_drive("1a-b", "set.zip").url
+        'https://drive.usercontent.google.com/download?id=1a-b&export=download&confirm=t'
+        """
+        query = urlencode({"id": file_id, "export": "download", "confirm": "t"})
+        url = f"https://drive.usercontent.google.com/download?{query}"
+        return cls(url, filename, md5=md5)
+
+    def flaw(self, path: Path) -> str:
+        """Return how the file at `path` differs from the published one, or an empty string."""
+        size = path.stat().st_size
+        if size == 0:
+            return "the file is empty"
+        if self.size and size != self.size:
+            return f"the file has {size} bytes instead of {self.size}"
+        for name, expected in (("sha256", self.sha256), ("md5", self.md5)):
+            if expected:
+                digest = file_hash(path, name)
+                if digest != expected:
+                    return f"its {name} is {digest} instead of {expected}"
+        return ""
+
 
 # Decoded images of at most this many bytes are kept in memory; others are read when needed.
 KEPT_IN_MEMORY = 2 * 1024**3

@@ -17,11 +17,10 @@ import numpy as np
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
 from shiftproof.core.standardize import NONE, checked_standardize
 from shiftproof.core.text import counted
-from shiftproof.data.base import DomainDataset, Progress, silent
+from shiftproof.data.base import DomainDataset, FittedPreparation, Progress, silent
 from shiftproof.data.domain import LazyInputs, TensorLike, as_array, as_float_rows
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
-from shiftproof.data.preparation import FittedPreparation
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 from shiftproof.data.tables.vectors import check_widths
 from shiftproof.data.within_domain import are_categorical, standardized_by_site

@@ -16,10 +16,8 @@ from shiftproof.data.domain import LazyInputs
 from shiftproof.data.images.camera_traps import SUFFIX as CAMERA_TRAPS, camera_traps
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
-from shiftproof.data.images.image_root import image_root
 from shiftproof.data.images.index import scan
-from shiftproof.data.images.suffixes import SUFFIXES
-from shiftproof.data.images.walk import images_below
+from shiftproof.data.images.walk import SUFFIXES, image_root, images_below
 from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm, as_ready
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
@@ -28,8 +26,8 @@ from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.cell_types import named, texts
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.preprocessing import unseen_notes
 from shiftproof.data.tables.read_file import read_frame
-from shiftproof.data.tables.unseen import unseen_notes
 from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:

@@ -28,8 +28,7 @@ from shiftproof.core.standardize import ADAPTATION, DOMAIN, NONE, WHITEN, checke
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
-from shiftproof.data.tables.column_features import FEWEST_ROWS, Scaled, statistics
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Columns, Scaled, statistics
 
 # The site name of rows whose site is not given.
 NEW_SITE = "new site"

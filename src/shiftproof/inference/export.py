@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import REGRESSION, Task
 from shiftproof.data.input_forms import ImageForm, TableForm
-from shiftproof.data.tables.column_features import FARTHEST, OneHot, Scaled
-from shiftproof.data.tables.preprocessing import FittedColumns
+from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
 from shiftproof.inference.export_estimator import estimator_graph, own_estimator
 from shiftproof.inference.export_exact import ExactNetwork
 from shiftproof.inference.model import TrainedModel

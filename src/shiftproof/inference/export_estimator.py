@@ -14,8 +14,7 @@ import numpy as np
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import listed, reason_of
 from shiftproof.data.input_forms import TableForm
-from shiftproof.data.tables.column_features import Scaled
-from shiftproof.data.tables.preprocessing import FittedColumns
+from shiftproof.data.tables.preprocessing import FittedColumns, Scaled
 from shiftproof.inference.export_exact import ALONE
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.calibration import SMALLEST

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from shiftproof.core.types import Task
-from shiftproof.data.preparation import FittedPreparation
+from shiftproof.data.base import FittedPreparation
 from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.inference.predictor import Predictor, StemPredictor
 from shiftproof.inference.row_predictor import RowPredictor

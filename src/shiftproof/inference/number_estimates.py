@@ -5,7 +5,7 @@
 | MAE | logarithm | var(abs(e)) / (n MAE²) |
 | RMSE | logarithm | var(e²) / (4 n MSE²) |
 | R² | −log(1 − R²) | var(e²/MSE − (y − ȳ)²/V) / n, with V the variance of the labels |
-| calibration slope | plain | the sandwich (`learners.number_calibration`) |
+| calibration slope | plain | the sandwich (`learners.number_scores`) |
 | calibration intercept | plain | var(e) / n |
 | interval coverage | log odds | the variance of a proportion |
 
@@ -21,8 +21,11 @@ import numpy as np
 from scipy.special import ndtri  # type: ignore[import-untyped]
 
 from shiftproof.inference.estimates import LEVEL, Estimate, log_variance, scale_of
-from shiftproof.learners.number_calibration import fitted_number_intercept, fitted_number_slope
-from shiftproof.learners.number_scores import NUMBER_CARD
+from shiftproof.learners.number_scores import (
+    NUMBER_CARD,
+    fitted_number_intercept,
+    fitted_number_slope,
+)
 
 # The additive value of a score and its variance, from predicted numbers [n] and labels [n].
 Additive = Callable[[np.ndarray, np.ndarray], tuple[float, float] | None]

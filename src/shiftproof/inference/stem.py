@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from shiftproof.core.standardize import NONE
-from shiftproof.data.tables.column_features import FARTHEST, Scaled
-from shiftproof.data.tables.preprocessing import FittedColumns
+from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.models.side_by_side import StandardUnits
 from shiftproof.training.config import RunConfig

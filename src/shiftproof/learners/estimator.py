@@ -18,7 +18,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import hparam
 from shiftproof.core.text import listed
 from shiftproof.core.types import CLASSIFICATION, Kind
-from shiftproof.data.tables.column_features import Column
+from shiftproof.data.tables.preprocessing import Column
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types

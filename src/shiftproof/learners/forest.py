@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Choice, Int, hparam
-from shiftproof.data.tables.column_features import FEWEST_ROWS
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes
 from shiftproof.learners.encoding import fitted_encoder

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import QuantileTransformer  # type: ignore[import-untyped]
 
-from shiftproof.data.tables.column_features import FEWEST_ROWS
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 
 
 class SmoothRanks(QuantileTransformer):  # type: ignore[misc]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shiftproof.core.types import CROSS_ENTROPY
-from shiftproof.data.tables.column_features import Column
+from shiftproof.data.tables.preprocessing import Column
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from rich.text import Text
 from shiftproof.core.space import specs
 from shiftproof.core.text import counted
 from shiftproof.data import DatasetCard, DatasetSource
-from shiftproof.data.images.check import ImageCheck
+from shiftproof.data.base import Source
+from shiftproof.data.images.findings import ImageCheck
 from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy, local_copy
-from shiftproof.data.sources import Source
 from shiftproof.reporting.algorithms import hparam_table, paragraphs
 
 # A card names at most this many classes.

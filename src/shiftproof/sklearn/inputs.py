@@ -24,7 +24,7 @@ from shiftproof.data.images.files import (
     numbered_path,
 )
 from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
-from shiftproof.data.tables.row_weights import checked_weights
+from shiftproof.data.tables.groups import checked_weights
 
 Kind = Literal["table", "frame", "images", "paths"]
 # The name of each kind in errors.

@@ -19,8 +19,7 @@ from shiftproof.core.seeding import seed_hash
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import vectors_in
 from shiftproof.learners.judging import judge
 from shiftproof.learners.linear import LinearCandidate

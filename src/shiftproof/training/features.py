@@ -34,8 +34,7 @@ from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import form_of
 from shiftproof.data.prefetch import prefetch
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names
 from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel

@@ -12,7 +12,7 @@ from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.files import read_json
 from shiftproof.core.text import reason_of
 from shiftproof.data import DomainDataset
-from shiftproof.data.preparation import FittedPreparation
+from shiftproof.data.base import FittedPreparation
 from shiftproof.models.weights_name import RANDOM
 from shiftproof.training.array_state import State, load_arrays
 from shiftproof.training.config import RunConfig

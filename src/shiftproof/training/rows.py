@@ -9,10 +9,9 @@ import numpy as np
 
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, Task
 from shiftproof.data import Domain, DomainDataset
+from shiftproof.data.base import FittedPreparation
 from shiftproof.data.domain import as_float_rows
-from shiftproof.data.preparation import FittedPreparation
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.samples import Samples
 

@@ -16,8 +16,7 @@ import numpy as np
 
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import Progress, silent
-from shiftproof.data.preparation import FittedPreparation
+from shiftproof.data.base import FittedPreparation, Progress, silent
 from shiftproof.data.splits import Split
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.array_state import State

@@ -1,19 +1,174 @@
-"""Digits from three sources: MNIST, MNIST-M and USPS."""
+"""Digits from three sources: MNIST, MNIST-M (over photographs) and USPS (from envelopes)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import bz2
+import gzip
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.space import hparam
-from shiftproof.data.base import DATASETS, DatasetSource, DomainDataset, Progress, silent
+from shiftproof.data.base import (
+    DATASETS,
+    DatasetSource,
+    DomainDataset,
+    Progress,
+    silent,
+)
+from shiftproof.data.datasets.image_benchmark import (
+    DEEPEST,
+    ImageBenchmark,
+    folder_with,
+    listed_images,
+)
 from shiftproof.data.datasets.mnist import load_mnist, mnist_card
-from shiftproof.data.datasets.mnist_m import MNISTM
-from shiftproof.data.datasets.usps import USPS
 from shiftproof.data.domain import Domain
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.folder import find_images
-from shiftproof.data.library.base import folder_of, local_copy
+from shiftproof.data.images.walk import folders_below
+from shiftproof.data.library.base import Found, folder_of, local_copy
+
+DIGITS = tuple("0123456789")
+PARTS = ("mnist_m_train", "mnist_m_test")
+BLENDED = "mnist_m"
+
+
+@DATASETS.register("mnist-m")
+class MNISTM(ImageBenchmark):
+    """One domain, for `digits`: 59,001 images of the training list and 9,001 of the test list.
+
+    The layout is that of the publishers' archive mnist_m.tar.gz: for each part, a folder of images
+    and a list of file names and digits.
+    """
+
+    name = "mnist-m"
+    card = mnist_card(
+        summary="MNIST digits over patches of photographs; one domain, part of digits",
+        counts={BLENDED: 68_002},
+        classes=DIGITS,
+        input_shape=(3, 28, 28),
+        publication="Ganin and Lempitsky (2015), Unsupervised Domain Adaptation by Backpropagation",
+        licence="none stated; made from MNIST (CC BY-SA 3.0) and photographs of BSDS500",
+    )
+    layout = "folders mnist_m_train and mnist_m_test with mnist_m_train_labels.txt, …"
+
+    @classmethod
+    def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
+        """Find the images in the two lists."""
+        listed: list[LabelledPath] = []
+        for part in PARTS:
+            root = folder_with([f"{part}_labels.txt"], folders)
+            if root is not None:
+                listed += _listed(root, part)
+        return listed_images(listed, cls.name, progress)
+
+
+def _listed(root: Path, part: str) -> list[LabelledPath]:
+    file = root / f"{part}_labels.txt"
+    found = []
+    for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
+        image, _, digit = line.rpartition(" ")
+        if digit not in DIGITS or not image or Path(image).name != image:
+            raise DataError(
+                f"line {number} of {file} is not a file name and a digit: {line[:60]!r}"
+            )
+        found.append(LabelledPath(root / part / image, digit, BLENDED, f"{part}-{image}"))
+    return found
+
+
+SCANNED = "usps"
+SIDE = 16
+# LIBSVM's files, and those of The Elements of Statistical Learning.
+FILES = (("usps.bz2", "usps.t.bz2"), ("zip.train.gz", "zip.test.gz"))
+
+
+@DATASETS.register("usps")
+class USPS(ImageBenchmark):
+    """One domain, for `digits`: 7,291 images of the training file and 2,007 of the test file.
+
+    The files hold 256 numbers in [−1, 1] per digit.  The files of LIBSVM (usps.bz2 and usps.t.bz2,
+    which torchvision reads too) contain `label place:value …`, where the label is the digit plus
+    one; those of the book (zip.train.gz and zip.test.gz) contain the digit and all numbers.
+    """
+
+    name = "usps"
+    card = mnist_card(
+        summary="digits scanned from envelopes, 16 × 16; one domain, part of digits",
+        counts={SCANNED: 9_298},
+        classes=DIGITS,
+        input_shape=(3, 28, 28),
+        publication="Hull (1994), A Database for Handwritten Text Recognition Research; files as in"
+        " LIBSVM, or Hastie, Tibshirani and Friedman (2009)",
+        licence="none stated",
+    )
+    files = tuple(name for names in FILES for name in names)
+    layout = "usps.bz2 and usps.t.bz2 (LIBSVM), or zip.train.gz and zip.test.gz"
+
+    @classmethod
+    def convert(cls, folders: Sequence[Path], out: Path) -> bool:
+        """Write the digits of the files as PNG images into folders DOMAIN/CLASS."""
+        places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
+        for names in FILES:
+            found = [place / name for place in places for name in names if (place / name).is_file()]
+            for file in found:
+                _write(file, out / SCANNED)
+            if found:
+                return True
+        return False
+
+
+def _write(file: Path, out: Path) -> None:
+    written = 0
+    for digit, pixels in _digits(file):
+        folder = out / str(digit)
+        folder.mkdir(parents=True, exist_ok=True)
+        grey = np.rint((pixels + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
+        stem = file.name.rpartition(".")[0].replace(".", "-")
+        Image.fromarray(grey.reshape(SIDE, SIDE)).save(folder / f"{stem}-{written:05d}.png")
+        written += 1
+    if not written:
+        raise DataError(f"{file} holds no digits; download it again")
+
+
+def _digits(file: Path) -> Iterator[tuple[int, np.ndarray]]:
+    """Yield each digit with its 256 numbers."""
+    opened = bz2.open if file.suffix == ".bz2" else gzip.open
+    try:
+        with opened(file, "rt", encoding="ascii") as lines:
+            for line in lines:
+                if not line.strip():
+                    continue
+                first, *rest = line.split()
+                if file.suffix == ".bz2":
+                    pixels = np.full(SIDE * SIDE, -1.0)
+                    for item in rest:
+                        place, value = item.split(":")
+                        if int(place) < 1:
+                            raise ValueError(f"{place} is not a pixel index")
+                        pixels[int(place) - 1] = float(value)
+                    yield _checked(float(first) - 1, pixels), pixels
+                else:
+                    pixels = np.array(rest, dtype=float)
+                    if pixels.shape != (SIDE * SIDE,):
+                        raise ValueError(f"{len(pixels)} numbers in a line")
+                    yield _checked(float(first), pixels), pixels
+    except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
+        raise DataError(f"{file} is damaged or not a file of USPS ({error})") from error
+
+
+def _checked(digit: float, pixels: np.ndarray) -> int:
+    if digit not in range(10):
+        raise ValueError(f"{digit:g} is not a digit")
+    if np.isnan(pixels).any():
+        raise ValueError("a pixel is not a number")
+    return int(digit)
+
 
 IMPORTED = (MNISTM, USPS)
 
@@ -34,7 +189,7 @@ class DigitsOfThreeSources(DatasetSource):
     card = mnist_card(
         summary="the ten digits of MNIST, MNIST-M and USPS (import the last two first)",
         counts={"mnist": 70_000, **MNISTM.card.counts, **USPS.card.counts},
-        classes=tuple("0123456789"),
+        classes=DIGITS,
         input_shape=(3, 28, 28),
         publication="LeCun et al. (1998), Ganin and Lempitsky (2015), and Hull (1994)",
         licence="CC BY-SA 3.0 (MNIST); see mnist-m and usps",
@@ -59,23 +214,12 @@ class DigitsOfThreeSources(DatasetSource):
         for source in IMPORTED:
             samples, found = find_images(folder_of(source.name))
             # File names follow the order of the publishers' lists; samples are sorted by class.
-            first = {sample.path for sample in sorted(samples, key=_name)[:most]}
+            paths = sorted((sample.path for sample in samples), key=lambda path: path.name)
+            first = set(paths[:most])
             samples = [sample for sample in samples if sample.path in first]
             made = image_dataset(
                 source.name, samples, view, classes=self.card.classes, progress=progress
             )
             notes += [*found, *made.notes]
             domains += made.in_memory().domains
-        return DomainDataset(
-            "digits",
-            tuple(domains),
-            self.card.classes,
-            self.card.regime,
-            self.card.backbone,
-            self.card.eval_every,
-            notes=tuple(notes),
-        )
-
-
-def _name(sample: LabelledPath) -> str:
-    return sample.path.name
+        return replace(self.card.dataset("digits", domains), notes=tuple(notes))

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from shiftproof.core.files import file_hash
 from shiftproof.core.text import counted
-from shiftproof.data.base import DATASETS, Progress
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
+from shiftproof.data.base import DATASETS, Progress, Source
+from shiftproof.data.datasets.image_benchmark import FAIR_USE, ImageBenchmark, image_card
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import Found
-from shiftproof.data.sources import Source
 
 # The folder names, in order.
 CLASSES = """
@@ -90,8 +89,7 @@ class DomainNet(ImageBenchmark):
         regime="huge-image",
         eval_every=1000,
         publication="Peng et al. (2019), Moment Matching for Multi-Source Domain Adaptation",
-        licence="fair use notice of its authors: for non-commercial research and education; the"
-        " pictures belong to their authors",
+        licence=FAIR_USE,
         sources=tuple(
             (Source(f"{SERVER}/{path}", path.rpartition("/")[2], md5=md5, size=size),)
             for path, md5, size in ARCHIVES

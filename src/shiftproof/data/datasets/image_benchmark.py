@@ -1,4 +1,4 @@
-"""Base class of the published image datasets: find images in folders, and load them."""
+"""Base class of the published image datasets: find images in folders or lists, and load them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import listed
+from shiftproof.core.text import letters_of, listed
 from shiftproof.data.base import DatasetCard, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.folder import find_images
-from shiftproof.data.images.walk import images_in, subfolders
+from shiftproof.data.images.walk import folders_below, images_in, subfolders
 from shiftproof.data.library.base import Found, LibraryDataset, absent, folder_of, local_copy
 from shiftproof.data.library.completeness import completeness_notes, count
-from shiftproof.data.similar_names import letters_of
 
 # A card with the protocol's settings for photographs.
 image_card = partial(
@@ -24,6 +23,10 @@ image_card = partial(
     regime="large-image",
     backbone="resnet50",
     eval_every=300,
+)
+FAIR_USE = (
+    "fair use notice of its authors: for non-commercial research and education; the pictures belong"
+    " to their authors"
 )
 # Number of folder levels that are searched for a domain.
 DEEPEST = 5
@@ -123,3 +126,31 @@ def _assign(places: dict[str, Path], name: str, place: Path, what: str) -> None:
 
 def _by_key(names: Iterable[str]) -> dict[str, str]:
     return {letters_of(name): name for name in names}
+
+
+def folder_with(files: Sequence[str], folders: Sequence[Path]) -> Path | None:
+    """Return the folder that has all these files; two such folders are an error."""
+    places = [
+        place
+        for folder in folders
+        for place in folders_below(folder, DEEPEST)
+        if all((place / name).is_file() for name in files)
+    ]
+    if len(places) > 1:
+        raise DataError(
+            f"two folders have {' and '.join(files)}: {places[0]} and {places[1]}; import one"
+        )
+    return places[0] if places else None
+
+
+def listed_images(listed: Sequence[LabelledPath], name: str, progress: Progress) -> Found:
+    """Return the listed images that exist, with a note on how many do not."""
+    samples = []
+    for done, sample in enumerate(listed):
+        if done % 1000 == 0:
+            progress(f"finding images of {name}", done, len(listed))
+        if sample.path.is_file():
+            samples.append(sample)
+    missing = len(listed) - len(samples)
+    notes = [f"listed images that are missing: {missing:,} of {len(listed):,}"] if missing else []
+    return Found(samples, notes, missing)

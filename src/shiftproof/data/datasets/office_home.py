@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shiftproof.data.base import DATASETS
-from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
-from shiftproof.data.sources import Source
+from shiftproof.data.base import DATASETS, Source
+from shiftproof.data.datasets.image_benchmark import FAIR_USE, ImageBenchmark, image_card
 
 # The folder names, in order.
 CLASSES = """
@@ -35,7 +34,6 @@ class OfficeHome(ImageBenchmark):
         classes=tuple(CLASSES.split()),
         publication="Venkateswara et al. (2017), Deep Hashing Network for Unsupervised Domain"
         " Adaptation",
-        licence="fair use notice of its authors: for non-commercial research and education; the"
-        " pictures belong to their authors",
+        licence=FAIR_USE,
         sources=((ARCHIVE,),),
     )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shiftproof.data.base import DATASETS
+from shiftproof.data.base import DATASETS, Source
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
-from shiftproof.data.sources import Source
 
 COUNTS = {
     "art_painting": (379, 255, 285, 184, 201, 295, 449),

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from shiftproof.data.base import DATASETS, Progress
+from shiftproof.core.text import letters_of
+from shiftproof.data.base import DATASETS, Progress, Source
 from shiftproof.data.datasets.image_benchmark import DEEPEST, ImageBenchmark, image_card
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
-from shiftproof.data.similar_names import letters_of
-from shiftproof.data.sources import Source
 
 CARS = ("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan", "tucson", "x5", "zoe")
 # In the order of the class numbers in file names.

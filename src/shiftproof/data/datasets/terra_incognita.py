@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.base import DATASETS, Progress
+from shiftproof.data.base import DATASETS, Progress, Source
 from shiftproof.data.datasets.image_benchmark import (
     DEEPEST,
     ImageBenchmark,
@@ -18,7 +18,6 @@ from shiftproof.data.datasets.image_benchmark import (
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
-from shiftproof.data.sources import Source
 
 # Number of images in the current archives, and in those of the DomainBed paper.
 COUNTS = {

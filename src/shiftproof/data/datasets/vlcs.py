@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from shiftproof.data.base import DATASETS
+from shiftproof.data.base import DATASETS, Source
 from shiftproof.data.datasets.image_benchmark import ImageBenchmark, image_card
-from shiftproof.data.sources import Source
 
 COUNTS = {
     "Caltech101": (237, 123, 118, 67, 870),

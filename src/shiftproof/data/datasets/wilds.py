@@ -1,41 +1,185 @@
-"""Helpers for WILDS datasets, whose images and labels are listed in a CSV file."""
+"""Camelyon17 and FMoW of WILDS: patches of lymph nodes, and satellite images."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.base import Progress
-from shiftproof.data.datasets.image_benchmark import DEEPEST
+from shiftproof.core.text import quoted
+from shiftproof.data.base import DATASETS, Progress
+from shiftproof.data.datasets.image_benchmark import (
+    ImageBenchmark,
+    folder_with,
+    image_card,
+    listed_images,
+)
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.images.walk import folders_below
 from shiftproof.data.library.base import Found
+from shiftproof.data.tables.cell_types import text_of, texts
+from shiftproof.data.tables.read_file import read_frame
+
+if TYPE_CHECKING:
+    import pandas as pd  # type: ignore[import-untyped]
+
+PATCHES = "metadata.csv"
+TISSUES = ("normal", "tumor")
+HOSPITALS = {
+    "hospital_0": 59_436,
+    "hospital_1": 34_904,
+    "hospital_2": 85_054,
+    "hospital_3": 129_838,
+    "hospital_4": 146_722,
+}
+# The numbers of classes and hospitals in the metadata.
+KNOWN = {
+    "tumor": tuple(str(code) for code in range(len(TISSUES))),
+    "center": tuple(domain.removeprefix("hospital_") for domain in HOSPITALS),
+}
 
 
-def folder_with(files: Sequence[str], folders: Sequence[Path]) -> Path | None:
-    """Return the folder that has all these files; two such folders are an error."""
-    places = [
-        place
-        for folder in folders
-        for place in folders_below(folder, DEEPEST)
-        if all((place / name).is_file() for name in files)
-    ]
-    if len(places) > 1:
-        raise DataError(
-            f"two folders have {' and '.join(files)}: {places[0]} and {places[1]}; import one"
-        )
-    return places[0] if places else None
+@DATASETS.register("wilds-camelyon")
+class WildsCamelyon(ImageBenchmark):
+    """Two classes of 96 × 96 patches; stain and scanner of the hospital shift.
+
+    Layout, columns and domains are those of the publishers' code (`camelyon17_dataset.py` in
+    github.com/p-lambda/wilds) and of DomainBed (`WILDSCamelyon`).  The published splits have
+    302,436 + 33,560 patches of hospitals 0, 3 and 4 together, 34,904 of hospital 1 and 85,054 of
+    hospital 2.  The numbers for hospitals 0, 3 and 4 were recorded by users of the dataset
+    (viictorjimenezzz/pa-covariate-shift on GitHub, `camelyon17_oodval.yaml`).
+    """
+
+    name = "wilds-camelyon"
+    card = image_card(
+        summary="tumour in patches of lymph nodes from five hospitals (WILDS Camelyon17)",
+        counts=HOSPITALS,
+        classes=TISSUES,
+        eval_every=100,
+        publication="Bandi et al. (2018), The CAMELYON17 challenge; in this form Koh et al. (2021),"
+        " WILDS",
+        licence="CC0",
+    )
+    layout = "a folder with metadata.csv and patches/, as in camelyon17_v1.0"
+
+    @classmethod
+    def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
+        """Find the patches that the metadata lists."""
+        root = folder_with([PATCHES], folders)
+        if root is None:
+            return Found([], [])
+        frame = read_frame(root / PATCHES)
+        needed = ["patient", "node", "x_coord", "y_coord", "tumor", "center"]
+        if absent := [name for name in needed if name not in frame]:
+            raise DataError(f"{root / PATCHES} has no column {absent[0]!r}; download it again")
+        columns = {name: _texts(frame[name], root / PATCHES) for name in needed}
+        listed = []
+        for patient, node, x, y, tumor, center in zip(*columns.values(), strict=True):
+            stem = f"patient_{patient}_node_{node}"
+            path = root / "patches" / stem / f"patch_{stem}_x_{x}_y_{y}.png"
+            listed.append(LabelledPath(path, TISSUES[int(tumor)], f"hospital_{center}"))
+        return listed_images(listed, cls.name, progress)
 
 
-def listed_images(listed: Sequence[LabelledPath], name: str, progress: Progress) -> Found:
-    """Return the listed images that exist, with a note on how many do not."""
-    samples = []
-    for done, sample in enumerate(listed):
-        if done % 1000 == 0:
-            progress(f"finding images of {name}", done, len(listed))
-        if sample.path.is_file():
-            samples.append(sample)
-    missing = len(listed) - len(samples)
-    notes = [f"listed images that are missing: {missing:,} of {len(listed):,}"] if missing else []
-    return Found(samples, notes, missing)
+def _texts(column: pd.Series, file: Path) -> list[str]:
+    """Return the cells of a column; a missing or unknown value, or a path, is an error."""
+    codes, found = texts(column)
+    if (codes < 0).any():
+        row = int((codes < 0).argmax()) + 1
+        raise DataError(f"row {row} of {file} has no {column.name}; download it again")
+    for code, text in enumerate(found):
+        if text not in KNOWN.get(str(column.name), (Path(text).name,)):
+            row = int((codes == code).argmax()) + 1
+            raise DataError(
+                f"row {row} of {file} has {column.name} {quoted(text)}, which is not a value of"
+                " Camelyon17; download it again"
+            )
+    return [found[code] for code in codes]
+
+
+IMAGES, COUNTRIES = "rgb_metadata.csv", "country_code_mapping.csv"
+# By region, in order of first occurrence in the metadata, which is DomainBed's numbering.
+REGIONS = {
+    "Asia": 103_299,
+    "Europe": 162_333,
+    "Africa": 33_239,
+    "Americas": 157_711,
+    "Oceania": 13_253,
+    "Other": 251,
+}
+# The metadata decides what is missing, not these numbers.
+REGION_BOUNDS = {region: (1, count) for region, count in REGIONS.items()}
+# Images withheld for the publishers' contest.
+SEQUESTERED = "seq"
+USES = (
+    *("airport", "airport_hangar", "airport_terminal", "amusement_park", "aquaculture"),
+    *("archaeological_site", "barn", "border_checkpoint", "burial_site", "car_dealership"),
+    *("construction_site", "crop_field", "dam", "debris_or_rubble", "educational_institution"),
+    *("electric_substation", "factory_or_powerplant", "fire_station", "flooded_road", "fountain"),
+    *("gas_station", "golf_course", "ground_transportation_station", "helipad", "hospital"),
+    *("impoverished_settlement", "interchange", "lake_or_pond", "lighthouse"),
+    *("military_facility", "multi-unit_residential", "nuclear_powerplant", "office_building"),
+    *("oil_or_gas_facility", "park", "parking_lot_or_garage", "place_of_worship"),
+    *("police_station", "port", "prison", "race_track", "railway_bridge"),
+    *("recreational_facility", "road_bridge", "runway", "shipyard", "shopping_mall"),
+    *("single-unit_residential", "smokestack", "solar_farm", "space_facility", "stadium"),
+    *("storage_tank", "surface_mine", "swimming_pool", "toll_booth", "tower", "tunnel_opening"),
+    *("waste_disposal", "water_treatment_facility", "wind_farm", "zoo"),
+)
+
+
+@DATASETS.register("wilds-fmow")
+class WildsFMoW(ImageBenchmark):
+    """62 uses of land; the region shifts, and so do the frequencies of the classes.
+
+    Layout, columns, classes and regions are those of the publishers' code (`fmow_dataset.py` of
+    version 1.1 in github.com/p-lambda/wilds) and of DomainBed (`WILDSFMoW`): all images but the
+    sequestered ones, by the region of their country.  The publishers state no numbers by region.
+    Those on the card were recorded by users of the dataset (viictorjimenezzz/pa-covariate-shift on
+    GitHub, `fmow_oodtest.yaml`), and add up to its 470,086 images.  A copy is complete if it has
+    every image listed in its metadata.  Not every region has every class.
+    """
+
+    name = "wilds-fmow"
+    card = image_card(
+        summary="62 uses of land and buildings in satellite images of six regions (WILDS FMoW)",
+        counts=REGIONS,
+        classes=USES,
+        eval_every=100,
+        publication="Christie et al. (2018), Functional Map of the World; in this form Koh et al."
+        " (2021), WILDS",
+        licence="FMoW Challenge Public License",
+    )
+    bounds = REGION_BOUNDS
+    every_class = False
+    layout = "a folder with rgb_metadata.csv, country_code_mapping.csv and images/, as in fmow_v1.1"
+
+    @classmethod
+    def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
+        """Find the images listed in the metadata; their number is their row."""
+        root = folder_with([IMAGES, COUNTRIES], folders)
+        if root is None:
+            return Found([], [])
+        frame, countries = read_frame(root / IMAGES), read_frame(root / COUNTRIES)
+        for table, file, names in (
+            (frame, IMAGES, ("split", "country_code", "category")),
+            (countries, COUNTRIES, ("alpha-3", "region")),
+        ):
+            if absent := [name for name in names if name not in table]:
+                raise DataError(f"{root / file} has no column {absent[0]!r}; download it again")
+        region_of = dict(zip(countries["alpha-3"], map(text_of, countries["region"]), strict=True))
+        listed = []
+        rows = zip(frame["split"], frame["country_code"], frame["category"], strict=True)
+        for number, (split, country, label) in enumerate(rows):
+            if split != SEQUESTERED:
+                region = region_of.get(country) or "Other"
+                path = root / "images" / f"rgb_img_{number}.png"
+                listed.append(LabelledPath(path, str(label), region))
+        domains = {sample.domain for sample in listed}
+        strange = {s.label for s in listed} - set(USES) | domains - set(REGIONS)
+        if strange:
+            raise DataError(
+                f"{root / IMAGES} has {sorted(strange)[0]!r}, which is not a class or region of"
+                " FMoW; download it again"
+            )
+        return listed_images(listed, cls.name, progress)

@@ -15,7 +15,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
-from shiftproof.data.images.image_root import image_root
+from shiftproof.data.images.walk import image_root
 from shiftproof.data.tables.cell_types import text_of
 
 LOCATION = "location"

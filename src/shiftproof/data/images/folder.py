@@ -6,11 +6,10 @@ from collections import Counter
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, listed, printable
+from shiftproof.core.text import counted, listed, printable, similar_names
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.walk import images_below, is_image_name, subfolders, visible
-from shiftproof.data.similar_names import similar_names
 
 LAYOUT = "DIR/domain/class/*.jpg (or png, webp, …)"
 

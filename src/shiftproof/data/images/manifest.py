@@ -10,7 +10,7 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
-from shiftproof.data.images.image_root import image_root
+from shiftproof.data.images.walk import image_root
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
@@ -32,7 +32,7 @@ def load_manifest(
     """Return the images listed in a CSV or Parquet file as a dataset.
 
     `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's folder,
-    or at one below it (`images.image_root`).  `task` says whether labels are classes or numbers; by
+    or at one below it (`image_root`).  `task` says whether labels are classes or numbers; by
     default they are classes, unless they cannot be (`image_labels_kind`).
     """
     frame = read_frame(manifest)

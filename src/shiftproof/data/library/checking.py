@@ -7,8 +7,7 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.data.base import DATASETS, Progress, silent
-from shiftproof.data.images.check import ImageCheck, check_images
-from shiftproof.data.images.findings import LabelledImage
+from shiftproof.data.images.findings import ImageCheck, LabelledImage, check_images
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
 from shiftproof.data.library.base import absent, folder_of, library_datasets, local_copy, made_of

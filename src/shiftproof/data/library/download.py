@@ -18,6 +18,7 @@ from urllib import request
 
 from shiftproof import __version__
 from shiftproof.core.errors import DataError
+from shiftproof.data.base import Source
 from shiftproof.data.library.partial_file import FileVersion, PartialFile, disk_errors
 from shiftproof.data.library.web import (
     Interrupted,
@@ -28,7 +29,6 @@ from shiftproof.data.library.web import (
     opener,
     retry_after,
 )
-from shiftproof.data.sources import Source
 
 # Called with the number of bytes done, and the total number if known.
 ByteProgress = Callable[[int, int | None], None]

@@ -19,9 +19,9 @@ from rich.filesize import decimal
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted, quoted
-from shiftproof.data.base import DATASETS, DatasetCard, Progress, silent
+from shiftproof.data.base import DATASETS, DatasetCard, Progress, Source, silent
 from shiftproof.data.cache_dir import cache_dir
-from shiftproof.data.images.suffixes import SUFFIXES
+from shiftproof.data.images.walk import SUFFIXES
 from shiftproof.data.library.base import (
     RECORD,
     Found,
@@ -34,7 +34,6 @@ from shiftproof.data.library.base import (
 from shiftproof.data.library.completeness import count, shortages
 from shiftproof.data.library.download import ByteProgress, fetch_any
 from shiftproof.data.library.unpack import extract
-from shiftproof.data.sources import Source
 
 # The files to unpack from an archive: images and their annotations.
 WANTED = (*SUFFIXES, ".json", ".csv", ".txt")

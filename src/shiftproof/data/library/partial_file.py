@@ -19,7 +19,7 @@ from typing import Any
 from filelock import FileLock
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.sources import Source
+from shiftproof.data.base import Source
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from shiftproof.core.text import listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.tables.cell_types import texts, values
-from shiftproof.data.tables.column_features import Column
-from shiftproof.data.tables.preprocessing import Columns
+from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names, list_block
 
 LABEL, DOMAIN, EXTRA = "label", "domain", "extra"

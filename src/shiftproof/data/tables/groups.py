@@ -1,4 +1,4 @@
-"""The labels and domains of a table's rows, and the classes and domains that occur.
+"""The labels, domains and weights of a table's rows, and the classes and domains that occur.
 
 A label is a class, a number, or several numbers (`tables.label_kind`).
 
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.text import counted, quoted
+from shiftproof.core.text import counted, quoted, similar_names
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain
-from shiftproof.data.similar_names import similar_names
 from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts, values
 from shiftproof.data.tables.label_kind import (
     AUTO,
@@ -28,7 +27,6 @@ from shiftproof.data.tables.label_kind import (
     labels_kind,
 )
 from shiftproof.data.tables.preprocessing import Columns
-from shiftproof.data.tables.row_weights import checked_weights
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -222,3 +220,27 @@ def one_to_one(one: np.ndarray, other: np.ndarray) -> bool:
     if size != len(seconds[0]):
         return False
     return len(np.unique(firsts[1] * size + seconds[1])) == size
+
+
+def checked_weights(given: np.ndarray, used: np.ndarray, where: str) -> np.ndarray:
+    """Return the row weights [n], or raise if a weight in the mask `used` [n] is invalid.
+
+    A weight is a finite number of at least 0, and at least one must be positive.  `where` names the
+    weights in errors, which count rows from 1.
+
+    >>> checked_weights(np.array([1.0, 0.0, 2.5]), np.array([True, True, True]), "`weight`")
+    array([1. , 0. , 2.5])
+    """
+    rule = "weights must be finite and at least 0"
+    for wrong, what in (
+        (np.isnan(given), "is missing"),
+        (np.isinf(given), "is infinite"),
+        (given < 0, "is {value:g}"),
+    ):
+        rows = np.flatnonzero(wrong & used)
+        if len(rows):
+            said = what.format(value=given[rows[0]])
+            raise DataError(f"{where} {said} in row {rows[0] + 1}; {rule}")
+    if not given[used].any():
+        raise DataError(f"{where} is zero in every row; at least one weight must be positive")
+    return given

@@ -17,7 +17,7 @@ from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm
-from shiftproof.data.tables.column_features import OneHot, Scaled
+from shiftproof.data.tables.preprocessing import OneHot, Scaled
 from shiftproof.inference.adaptation.label_shift import Adapted, LabelShift, adapted
 from shiftproof.inference.model import TrainedModel
 
