@@ -1,17 +1,18 @@
 """`python -m benchmarks.adapt PATH[:LABEL:DOMAIN] …`: adaptation to sites without labels.
 
-*Real sites.*  Each domain of a table, at most ten, is held out of `best`.  Its predictions are then
-adapted to it without its labels, and scored before and after.
+Each domain of a table, at most ten, is held out of `linear` and of `boosting`.  Their predictions
+for its rows are adapted without its labels, and scored before and after:
 
-*Simulated sites.*  Half of the rows of a table, at random, are a new site, and the others are dealt
-to five training sites, so that nothing shifts.  Label shift: 500 rows of the new site are drawn,
-without replacement, with class shares from a uniform distribution; fewer if a class has too few.
-Concept shift: the values of half of its columns are permuted among its rows, so
-that they no longer tell the class; or half of its numeric columns are shifted by a standard
-deviation.
+- *real*: the rows as they are;
+- *strong*: rows drawn without replacement so that the classes have the shares 0.1 and 0.9, ten
+  times, either way in turn; of more than two classes, a random half has 0.9 together;
+- *permuted*: the values of half of the columns are permuted among the rows;
+- *drift*: half of the columns, if numeric, are moved by one standard deviation.
 
-Each outcome is appended to a file as soon as it is there; called again, what is there is not run
-again.
+Labels that are numbers are cut into two classes (`CUTS`).  Models are trained once; their
+predictions are kept in a folder (``--cache``).  Each outcome is appended to a file as soon as it is
+there, under the name of the rule; called again, what is there is not run again.  The outcomes of
+the previous rule were recorded in the same way, from the same predictions, before it was removed.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -34,354 +35,250 @@ import shiftproof
 from benchmarks.tables import _commit, _held_out, read
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
-from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
-from shiftproof.inference.adaptation.held_out import class_shares
-from shiftproof.inference.adaptation.matching_shares import with_shares
+from shiftproof.inference.adaptation.held_out import HeldOut
+from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, label_shift
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
-from shiftproof.training.outputs import of_classes
+from shiftproof.training.load_run import read_arrays
 
-HOWS = ("none", "auto", "labels")
-SITES, ROWS, DRAWS = 5, 500, 20
-LARGE = 0.1
+LEARNERS = ("linear", "boosting")
+KINDS = ("real", "strong", "permuted", "drift")
+DRAWS, MOST_ROWS, FEWEST_ROWS, LARGE_SHARE = 10, 500, 20, 0.9
+# Quantile, or number, above which a label is of the first class.
+CUTS = {"pisa_math": ("quantile", 0.5), "beijing_pm25": ("number", 75.0),
+        "opt_birthweight": ("quantile", 0.25)}  # fmt: skip
+# The rules that can be run now: with and without the typicality of the rows.
+RULES = {"beyond": False, "typical": True}
+HELD_OUT = ("predicted", "y", "domain", "fold")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.adapt", description=__doc__)
     parser.add_argument("data", nargs="*", metavar="PATH[:LABEL:DOMAIN]")
-    parser.add_argument("--budget", type=float, default=10.0, help="estimated seconds of `best`")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--cache", type=Path, default=Path("build/adapt"))
     parser.add_argument("--out", type=Path, default=Path("results/adapt.jsonl"))
     asked = parser.parse_args(arguments)
+    asked.cache.mkdir(parents=True, exist_ok=True)
     done = read(asked.out)
-
-    def once(key: dict[str, Any], work: Callable[[], dict[str, Any]]) -> None:
-        if not any(key.items() <= each.items() for each in done):
-            started = time.perf_counter()
-            found = {**key, **work(), "seconds": round(time.perf_counter() - started, 1)}
-            done.append(found | {"commit": _commit(), "machine": machine()})
-            with open(asked.out, "a") as file:
-                file.write(json.dumps(done[-1]) + "\n")
-            asked.out.with_suffix(".md").write_text(page(done))
-            print(*key.values(), f"{found['seconds']} s", file=sys.stderr)
-
     for spec in asked.data:
         path, label, domain = (*spec.split(":"), "label", "domain")[:3]
         name = Path(path).name.split(".")[0]
-        key = {"data": name, "seed": asked.seed, "budget": asked.budget}
-        domains = shiftproof.load(path, label=label, domain=domain).domain_names
-        for held in _held_out(domains):
-            once(
-                {"kind": "real", **key, "domain": held},
-                partial(real_site, path, label, domain, held, asked),
-            )
-        once({"kind": "simulated", **key}, partial(simulated, path, label, domain, asked))
+        frame = _frame(path, name, label)
+        names = shiftproof.load(frame, label=label, domain=domain).domain_names
+        for learner, held in product(LEARNERS, _held_out(names)):
+            for rule in RULES:
+                key = {"rule": rule, "data": name, "learner": learner, "domain": held}
+                if any(key.items() <= outcome.items() for outcome in done):
+                    continue
+                started = time.process_time()
+                file = asked.cache / f"{name}-{learner}-{names.index(held)}.npz"
+                if not file.exists():
+                    _predict(frame, learner, label, domain, held, file)
+                outcome = {**key, **outcomes(dict(np.load(file)), typical=RULES[rule])}
+                outcome["seconds"] = round(time.process_time() - started, 1)
+                done.append(outcome | {"commit": _commit(), "machine": machine()})
+                with open(asked.out, "a") as appended:
+                    appended.write(json.dumps(done[-1]) + "\n")
+                print(*key.values(), f"{outcome['seconds']} s", file=sys.stderr, flush=True)
     asked.out.with_suffix(".md").write_text(page(done))
     return 0
 
 
-def real_site(path: str, label: str, domain: str, held: str, asked: Any) -> dict[str, Any]:
-    """Return the scores of a held-out domain with and without adaptation."""
-    given: dict[str, Any] = {"label": label, "domain": domain, "seed": asked.seed}
-    given["hparams"] = {"budget": asked.budget}
-    with tempfile.TemporaryDirectory() as folder:
-        run = shiftproof.train(path, "best", test_domains=held, out=folder, **given)
-        own = of_classes(run.outputs, "`adapt`")[held]
-        record = run.model.adaptation
-        rows = read_frame(Path(path))
-        there = rows[rows[domain].map(text_of) == held]
-        typicality = run.model.predict(there[there[label].notna()]).typicality.numpy()
-    if len(typicality) != len(own.labels):
-        raise ValueError(f"{held} has {len(own.labels)} outputs and {len(typicality)} rows")
-    classes = own.probabilities.shape[1]
-    true = class_shares(own.labels, classes)
-    training = true if record is None else record.calibration.shares
-    found: dict[str, Any] = {
-        "rows": len(own.labels), "difference": float(np.abs(true - training).max()),
-    }  # fmt: skip
-    for how in HOWS:
-        done = adapted(record, own.probabilities, checked_adapt(how), typicality=typicality)
-        kept = scores(done.probabilities, own.labels)
-        found[how] = {
-            "accuracy": kept["accuracy"], "log_loss": kept["log_loss"],
-            "corrected": done.corrected, "reason": done.reason,
-        }  # fmt: skip
-        if done.shares is not None:
-            value, low, high = done.shares.value, done.shares.low, done.shares.high
-            found[how]["share_error"] = float(np.abs(value - true).max())
-            found[how]["covered"] = float(((low <= true) & (true <= high)).mean())
-    return found
-
-
-def simulated(path: str, label: str, domain: str, asked: Any) -> dict[str, Any]:
-    """Return how well label shift is recovered, and how often concept shift is refused."""
-    rng = np.random.default_rng(asked.seed)
+def _frame(path: str, name: str, label: str) -> pd.DataFrame:
+    """Return a table whose label is a class."""
     frame = read_frame(Path(path))
-    order = rng.permutation(len(frame))
-    frame[domain] = (order % SITES).astype(str)
-    new = order < len(frame) // 2
+    if name in CUTS:
+        kind, value = CUTS[name]
+        limit = frame[label].quantile(value) if kind == "quantile" else value
+        frame = frame[frame[label].notna()].reset_index(drop=True)
+        frame[label] = np.where(frame[label] > limit, "above", "below")
+    return frame
+
+
+def _predict(
+    frame: pd.DataFrame, learner: str, label: str, domain: str, held: str, file: Path
+) -> None:
+    """Train without a domain; write the predictions for it and for held-out training domains."""
     with tempfile.TemporaryDirectory() as folder:
         run = shiftproof.train(
-            frame[~new], "best", label=label, domain=domain, out=folder, seed=asked.seed,
-            hparams={"budget": asked.budget},
-        )  # fmt: skip
-        model = run.model
-    if model.adaptation is None:
-        return {}
-    site = frame[new].reset_index(drop=True)
-    y = np.array([model.classes.index(str(value)) for value in site[label]])
-
-    def predicted(rows: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
-        found = model.predict(model.form.read(rows))
-        return found.probabilities.double().numpy(), found.typicality.numpy()
-
-    p, typicality = predicted(site)
-    found: dict[str, Any] = {"label shift": [], "half of the columns permuted": [], "drift": []}
-    present = [np.flatnonzero(y == k) for k in range(len(model.classes))]
-    for _ in range(DRAWS):
-        wanted = rng.dirichlet(np.ones(len(present)))
-        most = min(len(own) / share for own, share in zip(present, wanted, strict=True))
-        counts = np.floor(min(ROWS, most) * wanted).astype(int)
-        drawn = np.concatenate(
-            [rng.choice(own, n, replace=False) for own, n in zip(present, counts, strict=True)]
+            frame, learner, label=label, domain=domain, test_domains=held, out=folder, seed=0
         )
-        true = class_shares(y[drawn], len(model.classes))
-        knowing = with_shares(p[drawn], true)
-        outcome: dict[str, Any] = {"rows": len(drawn), "none": _accuracy(p[drawn], y[drawn])}
-        outcome["knowing"] = _accuracy(knowing, y[drawn])
-        for how in ("auto", "labels"):
-            done = adapted(
-                model.adaptation, p[drawn], checked_adapt(how), typicality=typicality[drawn]
-            )
-            outcome[how] = _accuracy(done.probabilities, y[drawn])
-            outcome[f"{how} corrected"] = done.corrected
-            outcome[f"{how} reason"] = done.reason
-            if done.shares is not None:
-                outcome[f"{how} error"] = float(np.abs(done.shares.value - true).max())
-        found["label shift"].append(outcome)
+        model = run.model
+        modules = read_arrays(Path(folder))["algorithm"]["modules"]
+    stored: dict[str, Any] = {name: np.asarray(modules[f"held_out.{name}"]) for name in HELD_OUT}
+    rows = frame[(frame[domain].map(text_of) == held) & frame[label].notna()]
+    rows = rows.reset_index(drop=True)
+    stored["labels"] = np.array([model.classes.index(text_of(value)) for value in rows[label]])
     features = [column for column in frame.columns if column not in (label, domain)]
-    for _ in range(DRAWS):
-        changed = site.sample(min(ROWS, len(site)), random_state=int(rng.integers(2**31)))
-        drifted = changed.copy()
-        for column in rng.permutation(features)[: max(len(features) // 2, 1)]:
-            if pd.api.types.is_numeric_dtype(drifted[column]):
-                drifted[column] = drifted[column] + frame[~new][column].std()
-            changed[column] = rng.permutation(changed[column].to_numpy())
-        for name, rows in {"half of the columns permuted": changed, "drift": drifted}.items():
-            before, typical = predicted(rows)
-            done = adapted(model.adaptation, before, "auto", typicality=typical)
-            labels = y[rows.index]
-            found[name].append(
-                {
-                    "corrected": done.corrected,
-                    "reason": done.reason,
-                    "p_value": done.p_value,
-                    "none": _accuracy(before, labels),
-                    "auto": _accuracy(done.probabilities, labels),
+    rng = np.random.default_rng(0)
+    permuted, drift = rows.copy(), rows.copy()
+    for column in rng.permutation(features)[: max(len(features) // 2, 1)]:
+        permuted[column] = rng.permutation(permuted[column].to_numpy())
+        if pd.api.types.is_numeric_dtype(drift[column]):
+            drift[column] = drift[column] + frame[column].std()
+    for kind, changed in {"real": rows, "permuted": permuted, "drift": drift}.items():
+        predictions = model.predict(model.form.read(changed))
+        stored[f"{kind}.p"] = predictions.probability_array
+        stored[f"{kind}.typicality"] = predictions.typicality_array
+    np.savez_compressed(file, **stored)
+
+
+def outcomes(stored: Mapping[str, np.ndarray], *, typical: bool) -> dict[str, Any]:
+    """Return the mean scores of one held-out domain by kind of shift and of adaptation."""
+    held_out = HeldOut(*(stored[name] for name in HELD_OUT))
+    known, y = label_shift(held_out), stored["labels"]
+    drawn = {kind: [np.arange(len(y))] for kind in ("real", "permuted", "drift")}
+    drawn["strong"] = _strongly_shifted(y, held_out.classes)
+    scored: dict[str, Any] = {"rows": len(y)}
+    for kind in KINDS:
+        source = "real" if kind == "strong" else kind
+        p, typicality = (stored[f"{source}.{part}"] for part in ("p", "typicality"))
+        samples = [
+            _scores(known, p[rows], typicality[rows] if typical else None, y[rows])
+            for rows in drawn[kind]
+        ]
+        if samples:
+            scored[kind] = {
+                how: {
+                    name: fmean(sample[how][name] for sample in samples)
+                    for name in ("accuracy", "log_loss", "corrected")
                 }
-            )
-    return found
+                for how in ("none", "auto")
+            }
+    return scored
 
 
-def _accuracy(p: np.ndarray, y: np.ndarray) -> float:
-    return float((p.argmax(axis=1) == y).mean())
+def _strongly_shifted(y: np.ndarray, classes: int) -> list[np.ndarray]:
+    """Return rows drawn so that some classes have 0.9 of them together."""
+    rng = np.random.default_rng(1)
+    present = [np.flatnonzero(y == k) for k in range(classes) if (y == k).any()]
+    drawn = []
+    order = rng.permutation(len(present))
+    for draw in range(DRAWS if len(present) > 1 else 0):
+        if draw % 2 == 0:
+            order = rng.permutation(len(present))
+        halves = np.array_split(order, 2)[:: 1 if draw % 2 else -1]
+        sizes = [sum(len(present[k]) for k in half) for half in halves]
+        n = min(MOST_ROWS, sizes[0] / LARGE_SHARE, sizes[1] / (1 - LARGE_SHARE))
+        if n < FEWEST_ROWS:
+            continue
+        shares = (LARGE_SHARE, 1 - LARGE_SHARE)
+        rows = [
+            rng.choice(present[k], int(n * share * len(present[k]) / size), replace=False)
+            for half, size, share in zip(halves, sizes, shares, strict=True)
+            for k in half
+        ]
+        drawn.append(np.concatenate(rows))
+    return drawn
 
 
-def page(outcomes: Sequence[dict[str, Any]]) -> str:
+def _scores(
+    known: LabelShift | None, p: np.ndarray, typicality: np.ndarray | None, y: np.ndarray
+) -> dict[str, dict[str, Any]]:
+    """Return accuracy and log loss before and after, and whether a site was corrected."""
+    done = adapted(known, p.astype(np.float64), typicality)
+    return {
+        how: {**scores(own, y), "corrected": float(corrected)}
+        for how, own, corrected in (
+            ("none", p.astype(np.float64), False),
+            ("auto", done.probabilities, done.corrected),
+        )
+    }
+
+
+# What the columns of the tables show: a rule, and how it adapts.
+COLUMNS = {
+    "none": ("record", "none"),
+    "previous": ("record", "auto"),
+    "new": ("beyond", "auto"),
+    "final": ("typical", "auto"),
+    "labels": ("record", "labels"),
+}
+TITLES = {
+    "real": "Held-out domains as they are",
+    "strong": "Strong label shift: shares of 0.1 and 0.9",
+    "permuted": "Half of the columns permuted",
+    "drift": "Half of the columns moved by one standard deviation",
+}
+
+
+def page(done: Sequence[dict[str, Any]]) -> str:
     """Return the outcomes as Markdown."""
-    real = [each for each in outcomes if each["kind"] == "real"]
-    cut = [each for each in outcomes if each["kind"] == "cut"]
-    budget = real[-1]["budget"] if real else 0
-    lines = [
-        "# Adaptation to a new site without its labels",
-        "",
-        "Written by `python -m benchmarks.adapt`. **These are results of adaptation: the rows of"
-        " the new site are used. They must not be compared with generalization results.** Each"
-        f" domain (at most ten of a table) is held out of `best` ({budget:g} seconds of"
-        " candidates). *none* is no adaptation, *auto* corrects where held-out training domains say"
-        " that it helps, and *labels* is bias-corrected EM, applied in any case. *Shares differ*"
-        " counts domains whose class shares differ from those of training by more than 10 points in"
-        " a class, and how many of them auto corrected. *Error* is the mean largest error of a"
-        " share; *covered* is how many true shares are in their 95% interval.",
-        "",
-        "## Real sites",
-        "",
-        *_table_lines(real),
-        *_domain_lines(real),
-    ]
-    if cut:
+    decision = Path(__file__).with_name("adapt_decision.md").read_text()
+    lines = [decision.rstrip(), "", "## Figures", "", *_verdict(done), ""]
+    for kind, title in TITLES.items():
+        lines += [f"### {title}", "", *_kind_lines(done, kind), ""]
+    if done:
+        total = sum(outcome["seconds"] for outcome in done) / 60
+        commits = ", ".join(dict.fromkeys(outcome["commit"] for outcome in done))
         lines += [
-            "",
-            "## Real sites of other tables",
-            "",
-            "Tables of numbers, cut into two classes (above the median of all rows, above 75 µg/m³,"
-            " in the lowest quarter). They were not used to choose any rule.",
-            "",
-            *_table_lines(cut),
-            *_domain_lines(cut),
-        ]
-    lines += [*_simulated_lines(outcomes), *_standardized_lines(outcomes), ""]
-    if outcomes:
-        about = outcomes[-1]
-        total = sum(each["seconds"] for each in outcomes)
-        seeds = sorted({each["seed"] for each in outcomes})
-        commits = ", ".join(dict.fromkeys(each["commit"] for each in outcomes))
-        lines += [
-            f"Command: `python -m benchmarks.adapt` with the tables' paths; seeds {seeds}; at"
-            f" {commits}; {total:.0f} seconds in all; {about['machine']}.",
-            "",
-        ]
-    if kept := sum(each.get("kept", False) for each in outcomes):
-        lines += [
-            f"{kept} of the domains were trained earlier with the same settings, and no candidate"
-            " was left out for time that other programs took; their predictions were kept, and"
-            " adapted later.",
+            f"Command: `python -m benchmarks.adapt` with the tables' paths; at {commits};"
+            f" {total:.0f} minutes of one processor in all; {done[-1]['machine']}.",
             "",
         ]
     return "\n".join(lines)
 
 
-def _table_lines(real: Sequence[dict[str, Any]]) -> list[str]:
+def _mean(done: Sequence[dict[str, Any]], data: str, kind: str, column: str, score: str) -> float:
+    """Return a score, mean over the domains and learners of a table."""
+    rule, how = COLUMNS[column]
+    return fmean(
+        outcome[kind][how][score]
+        for outcome in done
+        if outcome["rule"] == rule and outcome["data"] == data and kind in outcome
+    )
+
+
+def _gain(done: Sequence[dict[str, Any]], kind: str, column: str) -> list[float]:
+    """Return the log loss that adaptation saves on each table."""
+    return [
+        _mean(done, data, kind, "none", "log_loss") - _mean(done, data, kind, column, "log_loss")
+        for data in _tables(done)
+    ]
+
+
+def _tables(done: Sequence[dict[str, Any]]) -> list[str]:
+    return list(dict.fromkeys(outcome["data"] for outcome in done))
+
+
+def _verdict(done: Sequence[dict[str, Any]]) -> list[str]:
+    """Return whether the criterion holds."""
+    lines = []
+    before = fmean(_gain(done, "strong", "previous"))
+    for column in ("new", "final", "labels"):
+        worst, kept = min(_gain(done, "real", column)), fmean(_gain(done, "strong", column))
+        lines.append(
+            f"- *{column}*: (a) largest loss of a table {max(-worst, 0):.3f}, at most 0.01 is"
+            f" allowed; (b) {kept:+.4f} of log loss against {before:+.4f} of the previous rule,"
+            f" {kept / before:.0%}, at least 80% is required."
+        )
+    return lines
+
+
+def _kind_lines(done: Sequence[dict[str, Any]], kind: str) -> list[str]:
     """Return one row per table, and their mean."""
     lines = [
-        "| table | domains | accuracy: none | auto | labels | log loss: none | auto | labels |"
-        " corrected | shares differ | error: auto | covered |",
-        "|---|" + "--:|" * 11,
+        f"| table | domains | log loss: {' | '.join(COLUMNS)} | accuracy: none | previous | final |"
+        " corrected: previous | final |",
+        "|---|" + "--:|" * (len(COLUMNS) + 6),
     ]
-    means: list[list[float]] = []
-    large = [0, 0]
-    for table in dict.fromkeys(each["data"] for each in real):
-        own = [each for each in real if each["data"] == table]
-        values = [fmean(each[how]["accuracy"] for each in own) for how in HOWS]
-        losses = [fmean(each[how]["log_loss"] for each in own) for how in HOWS]
-        means.append([*values, *losses])
-        differ = [each for each in own if each["difference"] > LARGE]
-        corrected = sum(each["auto"]["corrected"] for each in own)
-        both = sum(each["auto"]["corrected"] for each in differ)
-        large = [large[0] + both, large[1] + len(differ)]
-        known = [each["auto"] for each in own if "share_error" in each["auto"]]
-        errors = [f"{fmean(each[key] for each in known):.0%}" if known else "–"
-                  for key in ("share_error", "covered")]  # fmt: skip
-        cells = [f"{100 * value:.1f}" for value in values] + [f"{value:.3f}" for value in losses]
-        lines.append(
-            f"| {table} | {len(own)} | {' | '.join(cells)} | {corrected} | {both} of {len(differ)}"
-            f" | {' | '.join(errors)} |"
-        )
-    if means:
-        mean = np.mean(means, axis=0)
-        cells = [f"**{100 * v:.1f}**" for v in mean[:3]] + [f"**{v:.3f}**" for v in mean[3:]]
-        lines.append(
-            f"| **mean over tables** | | {' | '.join(cells)} | | {large[0]} of {large[1]} | | |"
-        )
+    parts: list[tuple[str, str, Callable[[float], str]]] = [
+        *((column, "log_loss", "{:.3f}".format) for column in COLUMNS),
+        *((column, "accuracy", "{:.1%}".format) for column in ("none", "previous", "final")),
+        *((column, "corrected", "{:.0%}".format) for column in ("previous", "final")),
+    ]
+    rows = []
+    for data in _tables(done):
+        rows.append([_mean(done, data, kind, column, score) for column, score, _ in parts])
+        domains = {outcome["domain"] for outcome in done if outcome["data"] == data}
+        cells = [shown(value) for value, (*_, shown) in zip(rows[-1], parts, strict=True)]
+        lines.append(f"| {data} | {len(domains)} | {' | '.join(cells)} |")
+    if rows:
+        means = np.mean(rows, axis=0).tolist()
+        cells = [f"**{shown(value)}**" for value, (*_, shown) in zip(means, parts, strict=True)]
+        lines.append(f"| **mean over tables** | | {' | '.join(cells)} |")
     return lines
-
-
-def _domain_lines(real: Sequence[dict[str, Any]]) -> list[str]:
-    """Return one row per domain."""
-    rows = [
-        f"| {each['data']} | {each['domain']} | {each['rows']} | {each['difference']:.0%} |"
-        f" {100 * each['none']['accuracy']:.1f} | {100 * each['auto']['accuracy']:.1f} |"
-        f" {'yes' if each['auto']['corrected'] else 'no'} | {each['auto']['reason']} |"
-        for each in real
-    ]
-    return [
-        "",
-        "### Every domain",
-        "",
-        "| table | domain | rows | shares differ by | accuracy: none | auto | corrected | why |",
-        "|---|---|--:|--:|--:|--:|---|---|",
-        *rows,
-    ]
-
-
-def _standardized_lines(outcomes: Sequence[dict[str, Any]]) -> list[str]:
-    found = [each for each in outcomes if each["kind"] == "standardize"]
-    if not found:
-        return []
-    lines = [
-        "",
-        "## Standardized by domain, where held-out training domains say so",
-        "",
-        "`best` with `standardize='auto'`, which has been removed since: each candidate takes the"
-        " rows as they are, and another one standardised by their domain; held-out training"
-        " domains decide what counts."
-        f" *none* had {found[-1]['budget']:g} seconds of candidates, *auto* twice as many for twice"
-        " the candidates. *Weight*: share of the ensemble that takes standardised rows, mean over"
-        " domains. *Worst*: largest loss of accuracy of a domain, in points.",
-        "",
-        "| table | domains | accuracy: none | auto | log loss: none | auto | AUROC: none | auto |"
-        " weight | worst |",
-        "|---|" + "--:|" * 9,
-    ]
-    for table in dict.fromkeys(each["data"] for each in found):
-        own = [each for each in found if each["data"] == table]
-        cells = [
-            f"{scale * fmean(each[how][name] for each in own):.{digits}f}"
-            for name, scale, digits in (("accuracy", 100, 1), ("log_loss", 1, 3), ("auroc", 1, 3))
-            for how in ("none", "auto")
-        ]
-        weight = fmean(each["auto"]["weight"] for each in own)
-        worst = min(each["auto"]["accuracy"] - each["none"]["accuracy"] for each in own)
-        lines.append(
-            f"| {table} | {len(own)} | {' | '.join(cells)} | {weight:.0%} | {100 * worst:+.1f} |"
-        )
-    return lines
-
-
-def _simulated_lines(outcomes: Sequence[dict[str, Any]]) -> list[str]:
-    found = [each for each in outcomes if each["kind"] == "simulated" and "drift" in each]
-    lines = [
-        "",
-        "## Simulated label shift",
-        "",
-        f"Half of the rows, at random, are a new site, and the others are dealt to {SITES} training"
-        f" sites. {ROWS} rows of the new site, fewer where a class has too few, with class shares"
-        f" from a uniform distribution, {DRAWS} times. *Error*: largest error of a share, mean and"
-        " 90% quantile. *Knowing*: with the true shares.",
-        "",
-        "| table | rows | error: auto | labels | accuracy: none | auto | labels | knowing |"
-        " corrected |",
-        "|---|" + "--:|" * 8,
-    ]
-    for each in found:
-        own = each["label shift"]
-        errors = [
-            f"{np.mean(e):.1%} ({np.quantile(e, 0.9):.1%})" if (e := _known(own, key)) else "–"
-            for key in ("auto error", "labels error")
-        ]
-        cells = [
-            f"{100 * fmean(_known(own, key)):.1f}" for key in ("none", "auto", "labels", "knowing")
-        ]
-        corrected = sum(_known(own, "auto corrected"))
-        lines.append(
-            f"| {each['data']} | {fmean(_known(own, 'rows')):.0f} |"
-            f" {' | '.join([*errors, *cells])} | {corrected} of {len(own)} |"
-        )
-    lines += [
-        "",
-        "## Simulated concept shift",
-        "",
-        f"{ROWS} rows of the new site with the values of half of its columns permuted among"
-        " rows, or half of its numeric columns shifted by one standard deviation (drift): how often"
-        " auto refuses, and mean accuracy.",
-        "",
-        "| table | permuted: refused | accuracy: none | auto | drift: refused | accuracy: none |"
-        " auto |",
-        "|---|" + "--:|" * 6,
-    ]
-    for each in found:
-        cells = []
-        for kind in ("half of the columns permuted", "drift"):
-            own = each[kind]
-            cells.append(f"{sum(not one['corrected'] for one in own)} of {len(own)}")
-            cells += [f"{100 * fmean(_known(own, how)):.1f}" for how in ("none", "auto")]
-        lines.append(f"| {each['data']} | {' | '.join(cells)} |")
-    return lines
-
-
-def _known(outcomes: Sequence[dict[str, Any]], key: str) -> list[Any]:
-    return [each[key] for each in outcomes if key in each]
 
 
 if __name__ == "__main__":

@@ -78,21 +78,13 @@ _NAMES = {
     "data.tables.preprocessing": "Column Columns FEWEST_ROWS FittedColumns unseen_notes",
     "data.tables.read_file": "read_frame",
     "data.within_domain": "categorical_columns standardized standardized_by_site within_domains",
-    "inference.adaptation.adapt": "Adapted NO_RECORD Shares adapted checked_adapt",
-    "inference.adaptation.held_out": "class_shares",
-    "inference.adaptation.held_out_gains": "held_out_gains",
+    "inference.adaptation.held_out": "class_shares fit_calibration log_ratio",
     "inference.adaptation.label_shift": (
-        "Calibration bbse_shares em_shares fit_calibration log_ratio weighted"
+        "Adapted LabelShift NO_ERROR Shares adapted checked_adapt em_shares label_shift reweighted"
+        " sampling_variances"
     ),
-    "inference.adaptation.label_shift_test": (
-        "FEWEST ScoreBins bins_of p_value score_bins score_edges"
-    ),
-    "inference.adaptation.matching_shares": "class_factors with_shares",
     "inference.adaptation.recalibrate": "recalibrated",
-    "inference.adaptation.sites": "LEVEL NONE PAIRS Site label_shift_p learnt",
-    "inference.adaptation.typical_inputs": "TypicalInputs TypicalRows typical_inputs",
     "inference.adaptation.updates": "Update closed_test",
-    "inference.adaptation.when": "MEAN_TOLERANCE Record record_of",
     "inference.compared": "compare",
     "inference.conformal": "domain_sets score_threshold",
     "inference.estimates": (
@@ -381,7 +373,6 @@ _RENAMED = {
     "traces_TOLERANCE": ("testing.traces", "TOLERANCE"),
     "traces_main": ("testing.traces", "main"),
     "updates_METHODS": ("inference.adaptation.updates", "METHODS"),
-    "when_TOLERANCE": ("inference.adaptation.when", "TOLERANCE"),
 }
 # Whole modules, for tests that replace something in them.
 _MODULES = {
@@ -408,8 +399,6 @@ _MODULES = {
     "data_spawrious": "data.datasets.spawrious",
     "data_unpack": "data.library.unpack",
     "inference_export_estimator": "inference.export_estimator",
-    "inference_held_out_gains": "inference.adaptation.held_out_gains",
-    "inference_label_shift_test": "inference.adaptation.label_shift_test",
     "learners_best": "learners.best",
     "learners_ensemble": "learners.ensemble",
     "learners_packed_boosting": "learners.packed_boosting",

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from _internals import class_shares, held_out_HeldOut as HeldOut, weighted
+from _internals import class_shares, held_out_HeldOut as HeldOut
+from scipy.special import softmax
+
+
+def weighted(log_likelihood: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Bayes' theorem: p(y|x) ∝ π(y) ℓ(y|x), [n, c]."""
+    with np.errstate(divide="ignore"):
+        found: np.ndarray = softmax(log_likelihood + np.log(shares), axis=1)
+    return found
 
 
 def scores(y: np.ndarray, rng: np.random.Generator, move: float = 0.0) -> np.ndarray:

@@ -62,7 +62,7 @@ GROUPS["table"] = Group(
         run("predict linear unlabelled.csv --keep patient"),
         run("predict linear unlabelled.csv --sets 0.9 --expected each --out sets.csv", "sets.csv"),
         run(
-            "predict linear new.csv --domain hospital --adapt labels --out adapted.csv --quiet",
+            "predict linear new.csv --domain hospital --adapt auto --out adapted.csv --quiet",
             "adapted.csv",
         ),
         run("evaluate linear new.csv"),

@@ -14,7 +14,7 @@ from shiftproof.api.new_samples import new_samples
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.data.base import Progress, silent
-from shiftproof.inference.adaptation.adapt import Adapted
+from shiftproof.inference.adaptation.label_shift import Adapted
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.number_intervals import Width, checked_interval, half_width
@@ -104,8 +104,8 @@ def predict(
             at a new domain, computed from the runs of `expected`, or from domains held out during
             training (best, linear, boosting, forest).
         expected: the result of `train_each`, or the folder of its runs.
-        adapt: `auto` or `labels` corrects the probabilities for the class proportions of the new
-            site (see `TrainedModel.predict`); with a domain column, each domain is a site.
+        adapt: `auto` corrects the probabilities for the class proportions of the new site (see
+            `TrainedModel.predict`); with a domain column, each domain is a site.
         domain: domain column; by default as in training, if it exists.
         image: path column of a manifest; by default as in training.
         options: options of the dataset, if `data` is a dataset name.

@@ -55,9 +55,8 @@ def predict(
         option(
             "Adaptation",
             "Correct the probabilities for the class proportions of the new site, estimated from"
-            " its rows: [bold]auto[/] (only if held-out training domains suggest that it helps),"
-            " [bold]labels[/] (always) or [bold]none[/]. With a domain column, each domain is a"
-            " site.",
+            " its rows: [bold]auto[/] (as far as they differ from training by more than the error"
+            " of the estimate) or [bold]none[/]. With a domain column, each domain is a site.",
         ),
     ] = "none",
     domain: options.DomainColumn = None,

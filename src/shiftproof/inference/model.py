@@ -28,10 +28,9 @@ from shiftproof.data.input_forms import (
     as_ready,
 )
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.adaptation.adapt import adapted, checked_adapt
+from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, recalibrated
 from shiftproof.inference.adaptation.updates import Update
-from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_bytes import model_bytes, model_fields
 from shiftproof.inference.model_file import MODEL, why_missing
 from shiftproof.inference.number_intervals import HalfWidths, Width
@@ -67,7 +66,7 @@ class TrainedModel:
     typicality: Typicality | None
     columns: Mapping[str, str] = field(default_factory=dict)
     device: str = "cpu"
-    adaptation: Record | None = None
+    label_shift: LabelShift | None = None
     update: Update | None = None
     targets: tuple[str, ...] = ()
     half_widths: tuple[HalfWidths, ...] = ()
@@ -97,8 +96,7 @@ class TrainedModel:
             inputs: a data frame with the columns of the training table, an array, paths of image
                 files, or a tensor of preprocessed inputs, [n, *input_shape].
             adapt: `auto` corrects the probabilities for the class shares of the new site, estimated
-                from all its rows, if this helped on held-out training domains; `labels` always
-                corrects, assuming that only the shares differ.
+                from all its rows, as far as these differ from training by more than their error.
             sites: the site of each input, if there are several sites.  Each site is adapted
                 separately, and a model trained with `standardize` uses the mean and standard
                 deviation of each site's own inputs.
@@ -125,9 +123,8 @@ class TrainedModel:
             rows = np.flatnonzero(names == site)
             typicality = plain.typicality_array[rows] if self.typicality else None
             given = found[rows].astype(np.float64)
-            own = adapted(self.adaptation, given, how, typicality=typicality)
-            found[rows] = own.probabilities.astype(found.dtype)
-            done_to[str(site)] = own
+            done_to[str(site)] = adapted(self.label_shift, given, typicality)
+            found[rows] = done_to[str(site)].probabilities.astype(found.dtype)
         return Predictions(found, plain.typicality_array, plain.far_array, done_to)
 
     def predict_numbers(
@@ -253,7 +250,7 @@ class TrainedModel:
             features = self.form.features(np.asarray(ready)).astype(np.float64)
         done = recalibrated(found, features, np.asarray(labels))
         # The results on held-out domains do not apply to the updated model.
-        return replace(self, update=done.update, adaptation=None), done
+        return replace(self, update=done.update, label_shift=None), done
 
     def probabilities(self, inputs: Inputs) -> Tensor:
         """Return the probability of each class, [n, c]."""
@@ -273,8 +270,8 @@ class TrainedModel:
     def without_training_data(self) -> TrainedModel:
         """Return the model reduced to what prediction needs; it must be private.
 
-        The result lacks the typicality, the records of held-out domains on adaptation and
-        intervals, the domain names, and the hash of the data.
+        The result lacks the typicality, what held-out domains tell of class shares and intervals,
+        the domain names, and the hash of the data.
         """
         if not self.config.private:
             raise InvalidValue(
@@ -282,7 +279,7 @@ class TrainedModel:
                 " samples; train it again with `private`"
             )
         config = replace(self.config, fingerprint="", test_domains=())
-        found = replace(self, config=config, domains=(), typicality=None, adaptation=None)
+        found = replace(self, config=config, domains=(), typicality=None, label_shift=None)
         return replace(found, half_widths=())
 
     def save(self, folder: Path) -> Path:

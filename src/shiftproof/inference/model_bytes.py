@@ -21,8 +21,8 @@ from shiftproof.core.text import printable, reason_of
 from shiftproof.core.types import Task
 from shiftproof.data.domain import as_array
 from shiftproof.data.input_forms import InputForm, TableForm, form_from_json
+from shiftproof.inference.adaptation.label_shift import LabelShift
 from shiftproof.inference.adaptation.updates import Update
-from shiftproof.inference.adaptation.when import Record
 from shiftproof.inference.model_file import HEADER, header_of, require_finite
 from shiftproof.inference.model_header import check_header
 from shiftproof.inference.number_intervals import HalfWidths
@@ -90,8 +90,8 @@ def model_description(model: TrainedModel) -> dict[str, Any]:
         "form": model.form.to_json(),
         "columns": dict(model.columns),
     }
-    if model.adaptation is not None:
-        found["adaptation"] = model.adaptation.to_json()
+    if model.label_shift is not None:
+        found["label_shift"] = model.label_shift.to_json()
     if model.update is not None:
         found["update"] = model.update.to_json()
     if model.targets:
@@ -131,7 +131,7 @@ def _fields(
         temperature = float(described.get("temperature", 1.0))
         network = network_predictor(built, task, form.input_shape, temperature)
     network.load(under("network.", tensors))
-    record = Record.from_json(described["adaptation"]) if "adaptation" in described else None
+    shift = LabelShift.from_json(described["label_shift"]) if "label_shift" in described else None
     return {
         "config": config,
         "task": task,
@@ -142,7 +142,7 @@ def _fields(
         "typicality": typicality,
         "columns": described["columns"],
         "device": built.device,
-        "adaptation": record,
+        "label_shift": shift,
         "update": _update(described, form),
         "targets": tuple(described.get("targets", ())),
         "half_widths": tuple(map(HalfWidths.from_json, described.get("half_widths", ()))),

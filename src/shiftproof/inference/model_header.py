@@ -60,21 +60,10 @@ _PARTS: dict[str, dict[str, Any]] = {
     "is-missing": {"kind": str, "column": int},
 }
 _LIST, _TABLE = tuple[float, ...], tuple[tuple[float, ...], ...]
-_ADAPTATION = {
-    "calibration": {"slope": float, "bias": _LIST, "shares": _LIST},
-    "bins": {
-        "edges": _TABLE,
-        "shares": _TABLE,
-        "errors": _LIST,
-        "correlation": float,
-        "freedom": float,
-    },
-    "rates": _TABLE,
-    **dict.fromkeys(("shares", "factors", "error"), _LIST),
-    **dict.fromkeys(("noise", "slope", "slope_error", "log_loss", "log_loss_error"), float),
-    **dict.fromkeys(("accuracy", "accuracy_error", "worst", "gap", "gap_spread"), float),
+_LABEL_SHIFT = {
+    **dict.fromkeys(("shares", "bias", "error"), _LIST),
+    **dict.fromkeys(("slope", "gap", "gap_spread"), float),
     "domains": int,
-    "inputs": {"means": _LIST, "spread": float, "domains": int},
 }
 _UPDATE = {
     "method": typing.Literal["original", "intercept", "slope", "revision"],
@@ -100,14 +89,15 @@ def check_header(described: Mapping[str, Any]) -> None:
             "domains": tuple[str, ...],
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
-            "adaptation": Mapping[str, Any],
+            "adaptation": Mapping[str, Any],  # of earlier versions; it is not used
+            "label_shift": _LABEL_SHIFT,
             "update": _UPDATE,
             "temperature": float,
             "targets": tuple[str, ...],
             "half_widths": tuple[Any, ...],
         },
         "the header",
-        optional=("adaptation", "update", "temperature", "targets", "half_widths"),
+        optional=("adaptation", "label_shift", "update", "temperature", "targets", "half_widths"),
     )
     conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
     conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
@@ -129,10 +119,11 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
     _require(not ("half_widths" in described and classes), "classes have no half_widths")
-    if "adaptation" in described:
-        conform_fields(described["adaptation"], _ADAPTATION, "adaptation", optional=("inputs",))
-        own = len(described["adaptation"]["shares"])
-        _require(own == len(classes), "adaptation and classes differ")
+    if "label_shift" in described:
+        own = described["label_shift"]
+        lengths = {len(own[name]) for name in ("shares", "bias", "error")}
+        _require(lengths == {len(classes)}, "label_shift and classes differ")
+        _require(own["domains"] > 1, "label_shift.domains must be at least 2")
     if "update" in described:
         own = len(described["update"]["intercepts"])
         _require(own == len(classes), "update and classes differ")

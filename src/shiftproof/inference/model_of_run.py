@@ -16,8 +16,7 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, TensorForm, form_of
 from shiftproof.data.splits import Split
 from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.adaptation.typical_inputs import TypicalRows
-from shiftproof.inference.adaptation.when import record_of
+from shiftproof.inference.adaptation.label_shift import label_shift
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.number_intervals import HalfWidths
 from shiftproof.inference.row_predictor import RowPredictor
@@ -66,8 +65,6 @@ def trained_model(
     tempered = classes and not exact
     domains = _Domains(network, dataset, splits, parts, form, config.device, progress, tempered)
     typicality = None if config.private else domains.typicality()
-    rows = domains.typical_rows(typicality) if held_out is not None else {}
-    record = None if held_out is None else record_of(held_out, rows=rows)
     if tempered:
         from shiftproof.inference.network_of_run import with_temperature
 
@@ -87,7 +84,7 @@ def trained_model(
         typicality,
         dict(dataset.columns),
         config.device,
-        record,
+        None if held_out is None else label_shift(held_out),
         targets=dataset.targets,
         half_widths=() if classes else HalfWidths.from_state(modules, task.scale),
     )
@@ -141,23 +138,6 @@ class _Domains:
         held_out = {name: own.representation for name, own in self._held_out.items()}
         # Without held-out samples, training samples are used, which look slightly more typical.
         return Typicality.fit(trained_on, held_out or trained_on)
-
-    def typical_rows(self, typicality: Typicality | None) -> dict[int, TypicalRows]:
-        """Return the typicality of each domain's samples given the other domains, by domain index.
-
-        The result is empty if small domains share a mean, because none can be left out alone.
-        """
-        if typicality is None or len(typicality.means) != len(self._domains):
-            return {}
-        if len(self._domains) < 2:
-            return {}
-        found = {}
-        for place, domain in enumerate(self._domains):
-            own = [part[domain.name] for part in self._parts if domain.name in part]
-            seen = np.concatenate([seen.representation for seen in own])
-            labels = np.concatenate([seen.labels for seen in own])
-            found[place] = TypicalRows(typicality.p_value(seen, without=place), labels)
-        return found
 
     def temperature(self) -> float:
         """Return the temperature that minimises the log loss on the held-out samples."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftproof.inference.adaptation.adapt import Adapted
+from shiftproof.inference.adaptation.label_shift import Adapted
 
 if TYPE_CHECKING:
     from torch import Tensor

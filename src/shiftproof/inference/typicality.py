@@ -71,30 +71,23 @@ class Typicality:
         distances = np.concatenate([domains.distance(r) for r in held_out.values()])
         return replace(domains, distances=np.sort(distances))
 
-    def distance(self, r: np.ndarray, without: int | None = None) -> np.ndarray:
-        """Return the distance of representations [n, k] to the nearest training domain, [n].
-
-        ``without`` is the index of a domain to leave out.
-        """
+    def distance(self, r: np.ndarray) -> np.ndarray:
+        """Return the distance of representations [n, k] to the nearest training domain, [n]."""
         if r.shape[1] != self.means.shape[1]:
             raise CheckpointError(
                 f"the model file is damaged: its typicality describes {self.means.shape[1]}"
                 f" features, but the network has {r.shape[1]}; train again"
             )
-        kept = [place for place in range(len(self.means)) if place != without]
         white, centres = r.astype(np.float64) @ self.whitening, self.means @ self.whitening
-        apart = [np.square(white - centres[place]).sum(axis=1) for place in kept]
+        apart = [np.square(white - centre).sum(axis=1) for centre in centres]
         nearest: np.ndarray = np.sqrt(np.min(apart, axis=0))
         return nearest
 
-    def p_value(self, r: np.ndarray, without: int | None = None) -> np.ndarray:
-        """Return the share [n] of held-out samples at least as far as each row of r [n, k].
-
-        ``without`` is the index of a domain to leave out, as if the samples came from a new domain.
-        """
+    def p_value(self, r: np.ndarray) -> np.ndarray:
+        """Return the share [n] of held-out samples at least as far as each row of r [n, k]."""
         n = len(self.distances)
         # Matrix products of other shapes round differently, which must not break ties.
-        nearer = np.searchsorted(self.distances, self.distance(r, without) * (1 - ROUNDING))
+        nearer = np.searchsorted(self.distances, self.distance(r) * (1 - ROUNDING))
         found: np.ndarray = (1 + n - nearer) / (n + 1)
         return found
 

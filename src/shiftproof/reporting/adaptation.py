@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shiftproof.core.text import counted
-from shiftproof.inference.adaptation.adapt import Adapted
 from shiftproof.inference.adaptation.compare_sites import Comparison
+from shiftproof.inference.adaptation.label_shift import Adapted
 from shiftproof.inference.adaptation.recalibrate import Recalibration
 from shiftproof.inference.adaptation.updates import METHODS
 
@@ -33,11 +33,7 @@ def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> 
 
 
 def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
-    """Return the estimated class shares with intervals, and two other estimates to compare.
-
-    If EM, which assumes label shift, and black box shift estimation (BBSE) differ much, more than
-    the shares has changed.
-    """
+    """Return the estimated class shares with intervals, and those that were corrected to."""
     shares = adapted.shares
     if shares is None:
         return ""
@@ -47,12 +43,8 @@ def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
         for k in order
     ]
     more = f" and {len(classes) - len(order)} others" if len(classes) > len(order) else ""
-    checks = [
-        f"{name} {', '.join(f'{own[k]:.0%}' for k in order)}"
-        for name, own in (("EM", shares.em), ("BBSE", shares.bbse))
-        if own is not None
-    ]
-    return f"estimated class shares: {', '.join(parts)}{more}; to compare, {'; '.join(checks)}"
+    used = f"; corrected to {', '.join(f'{shares.used[k]:.0%}' for k in order)}"
+    return f"estimated class shares: {', '.join(parts)}{more}{used if adapted.corrected else ''}"
 
 
 def recalibration_lines(result: Recalibration) -> list[str]:

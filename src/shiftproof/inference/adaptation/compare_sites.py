@@ -18,8 +18,7 @@ from scipy.stats import t as student  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm
 from shiftproof.data.tables.preprocessing import OneHot, Scaled
-from shiftproof.inference.adaptation.adapt import Adapted, adapted
-from shiftproof.inference.adaptation.when import Record
+from shiftproof.inference.adaptation.label_shift import Adapted, LabelShift, adapted
 from shiftproof.inference.model import TrainedModel
 
 # Numbers beyond this many standard deviations from the training mean are unusual (normal: 0.3%).
@@ -92,22 +91,22 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         {names[place]: float(apart[place]) for place in order},
         shifts,
         new_values,
-        None if model.adaptation is None else expected_accuracy(model.adaptation, probabilities),
-        adapted(model.adaptation, probabilities, "auto", typicality=predictions.typicality_array),
+        None if model.label_shift is None else expected_accuracy(model.label_shift, probabilities),
+        adapted(model.label_shift, probabilities, predictions.typicality_array),
     )
 
 
-def expected_accuracy(record: Record, probabilities: np.ndarray) -> tuple[float, float, float]:
+def expected_accuracy(known: LabelShift, probabilities: np.ndarray) -> tuple[float, float, float]:
     """Return the expected accuracy of a site without labels, and its 95% prediction interval.
 
     With gaps g ± s on K held-out domains, the gap of the next domain is in g ± t s √(1 + 1/K); the
     sampling error of the new rows is added.
     """
     confidence = float(probabilities.max(axis=1).mean())
-    value = float(np.clip(confidence + record.gap, 0, 1))
-    tail = float(student.ppf((1 + LEVEL) / 2, record.domains - 1))
+    value = float(np.clip(confidence + known.gap, 0, 1))
+    tail = float(student.ppf((1 + LEVEL) / 2, known.domains - 1))
     sampling = value * (1 - value) / len(probabilities)
-    half = tail * np.sqrt(record.gap_spread**2 * (1 + 1 / record.domains) + sampling)
+    half = tail * np.sqrt(known.gap_spread**2 * (1 + 1 / known.domains) + sampling)
     return value, float(max(value - half, 0)), float(min(value + half, 1))
 
 

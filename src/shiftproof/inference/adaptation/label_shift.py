@@ -1,114 +1,226 @@
-"""Class shares of a new site estimated without labels, and probabilities corrected for them.
+"""Predictions for a new site, corrected for its class shares if they surely differ.
 
-Under label shift, the class shares π of a new site differ from training, and p(x|y) is the same.
-A model with probabilities m(y|x), trained on rows with class shares ρ, then gives p(x|y) up to a
-factor that depends on x only: m(y|x) / ρ(y).  At a site with shares π, therefore,
+Under label shift, the class shares π of a new site differ from those of training, and p(x|y) is the
+same.  A model with probabilities m(y|x), trained on rows with class shares ρ, then gives p(x|y) up
+to a factor that depends on x only:
 
     p(y|x) ∝ π(y) · ℓ(y|x),     ℓ(y|x) = exp(a · log(m(y|x) / ρ(y)) + b(y)).
 
 The slope a and the biases b calibrate the probabilities of the model: *bias-corrected temperature
-scaling*.  They are fitted to held-out training domains, each with its own known shares π_d, because
-these differ as those of a new site do.
+scaling*.  They are fitted to held-out training domains, each with its own known shares, because
+these differ as those of a new site do.  The estimate π̂ maximises the likelihood Σ_i log Σ_y π(y)
+ℓ(y|x_i) of the n new rows, by expectation–maximisation.
 
-The shares maximise the likelihood Σ_i log Σ_y π(y) ℓ(y|x_i), by expectation–maximisation.  *Black
-box shift estimation* gives a second estimate from the predicted classes alone: their frequencies q
-at the new site and the rates C of each predicted class within each true class give π = C⁻¹ q.
+Real sites differ in more than their shares, so the error of π̂ has two parts.  The mean squared
+error s² of the same estimate on K held-out training domains, whose labels are known, measures the
+differences between sites; each is calibrated without its fold.  The sampling variance of the new
+rows is the inverse of the information at π = ρ, V = (Σ_i u_i u_iᵀ)⁻¹ with u_i(y) = ℓ(y|x_i) /
+Σ_k ρ(k) ℓ(k|x_i), on the simplex.  With v = tr V,
+
+    |π̂ − ρ|² / (s² + v)
+
+is compared with Fisher's F with 1 and K ((s² + v) / s²)² degrees of freedom (Satterthwaite, 1946):
+a Wald test.  Only what exceeds the error is corrected: with q the largest distance |π̂ − ρ| that the
+test does not reject, the shares are π = ρ + (1 − q / |π̂ − ρ|) (π̂ − ρ), the point nearest to the
+shares of training that is not further than q from the estimate, and p(y|x) ∝ m(y|x) π(y) / ρ(y).
+So few rows, weak signal, or training domains whose shares cannot be estimated mean no correction.
+Columns that drift can change scores as other shares would, so nothing is corrected if the rows are
+much less typical of the training domains than their own rows are (`inference.typicality`).
 
 References: Saerens et al. (2002), *Adjusting the outputs of a classifier to new a priori
 probabilities*; Alexandari et al. (2020), *Maximum likelihood with bias-corrected calibration is
-hard-to-beat at label shift adaptation*; Lipton et al. (2018), *Detecting and correcting for label
-shift with black box predictors*.
+hard-to-beat at label shift adaptation*.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
+from scipy.linalg import null_space  # type: ignore[import-untyped]
+from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
-from shiftproof.learners.stacking import mixture_proportions
+from shiftproof.core.errors import InvalidValue
+from shiftproof.inference.adaptation.held_out import SMALLEST, HeldOut, class_shares, log_ratio
 
-SMALLEST = 1e-7
-# Bounds: slopes from 1/e³ to e³, biases to ±10.  Beyond, classes are separated and any value fits.
-STEEPEST, LARGEST_BIAS = 3.0, 10.0
+Adapt = Literal["auto", "none"]
+# Level of the test, and of intervals 1 − LEVEL.
+LEVEL = 0.05
+# Fewest rows of a new site, and of a training domain for its error to count; fewest such domains.
+FEWEST, FEWEST_DOMAINS = 10, 3
+# Smallest mean typicality of the rows; that of rows of the training domains is about ½.
+TYPICAL = 0.25
+# Degrees of freedom of a variance that is practically known.
+MANY = 1e6
+# Expectation–maximisation ends after so many steps, or if no share changes by more.
+STEPS, PRECISION = 2000, 1e-7
+NO_ERROR = (
+    "the model keeps no errors of held-out training domains; train linear, boosting, forest or"
+    " best on at least three domains of ten rows or more"
+)
 
 
-class Calibration(NamedTuple):
-    """Map from the probabilities of a model to likelihoods ℓ(y|x): ``slope`` a, ``bias`` b [c].
+@dataclass(frozen=True)
+class Shares:
+    """Estimated class shares of a new site [c] with 95% intervals, and those corrected to."""
 
-    ``shares`` ρ [c] are the class shares of the model's training rows.
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    used: np.ndarray
+
+
+@dataclass(frozen=True)
+class Adapted:
+    """Probabilities of a new site [n, c], and how they were corrected.
+
+    ``reason`` explains in one line why they were or were not corrected.  ``p_value`` is the p-value
+    of the hypothesis that the class shares are those of training.
     """
 
+    probabilities: np.ndarray
+    corrected: bool
+    reason: str
+    shares: Shares | None = None
+    p_value: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything but the probabilities, as JSON values."""
+        values: dict[str, Any] = {
+            "corrected": self.corrected,
+            "reason": self.reason,
+            "p_value": self.p_value,
+        }
+        if self.shares is not None:
+            values["shares"] = {name: shares.tolist() for name, shares in vars(self.shares).items()}
+        return values
+
+
+@dataclass(frozen=True)
+class LabelShift:
+    """What a model needs to correct for class shares; aggregates only.
+
+    ``shares`` ρ [c] are those of its training rows, ``slope`` a and ``bias`` b [c] calibrate it,
+    and ``error`` [c] is the root mean squared error of the estimated shares of the held-out
+    ``domains``.  ``gap`` is their mean accuracy minus confidence, and ``gap_spread`` its standard
+    deviation over domains (see `compare_sites`).
+    """
+
+    shares: np.ndarray
     slope: float
     bias: np.ndarray
-    shares: np.ndarray
+    error: np.ndarray
+    domains: int
+    gap: float
+    gap_spread: float
 
     def log_likelihood(self, probabilities: np.ndarray) -> np.ndarray:
         """Return log ℓ [n, c]; −∞ for a class absent from training."""
         found: np.ndarray = self.slope * log_ratio(probabilities, self.shares) + self.bias
         return found
 
-    def corrected(self, probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-        """Return the probabilities [n, c] at a site with these class shares."""
-        return weighted(self.log_likelihood(probabilities), shares)
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values."""
+        return {
+            name: value.tolist() if isinstance(value, np.ndarray) else value
+            for name, value in vars(self).items()
+        }
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> LabelShift:
+        """Rebuild from JSON values that `model_header.check_header` has checked."""
+        arrays = {name: np.array(stored[name], float) for name in ("shares", "bias", "error")}
+        return cls(**{**stored, **arrays})
 
 
-def log_ratio(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return log(m(y|x) / ρ(y)) [n, c], for ``shares`` ρ [c] or [n, c]; −∞ where ρ is 0."""
-    shares = np.broadcast_to(shares, probabilities.shape)
-    ratio = np.maximum(probabilities, SMALLEST) / np.where(shares > 0, shares, 1)
-    found: np.ndarray = np.where(shares > 0, np.log(ratio), -np.inf)
-    return found
+def label_shift(held_out: HeldOut) -> LabelShift | None:
+    """Return what held-out training domains tell of class shares; None if they are too few."""
+    errors, gaps = [], []
+    for fold in np.unique(held_out.fold):
+        slope, bias = held_out.calibrated(held_out.fold != fold)
+        for domain in np.unique(held_out.domain[held_out.fold == fold]):
+            rows = held_out.domain == domain
+            if rows.sum() < FEWEST:
+                continue
+            predicted, y = held_out.predicted[rows], held_out.y[rows]
+            estimate = em_shares(slope * held_out.ratios[rows] + bias)
+            errors.append(estimate - class_shares(y, held_out.classes))
+            gaps.append((predicted.argmax(axis=1) == y).mean() - predicted.max(axis=1).mean())
+    if len(errors) < FEWEST_DOMAINS:
+        return None
+    slope, bias = held_out.calibrated(np.ones(len(held_out.y), dtype=bool))
+    return LabelShift(
+        class_shares(held_out.y, held_out.classes),
+        slope,
+        bias,
+        np.sqrt(np.mean(np.square(errors), axis=0)),
+        len(errors),
+        float(np.mean(gaps)),
+        float(np.std(gaps, ddof=1)),
+    )
 
 
-def weighted(log_likelihood: np.ndarray, shares: np.ndarray) -> np.ndarray:
-    """Return p(y|x) ∝ π(y) ℓ(y|x), [n, c]."""
-    with np.errstate(divide="ignore"):
-        found: np.ndarray = softmax(log_likelihood + np.log(shares), axis=1)
-    return found
+def checked_adapt(adapt: str) -> Adapt:
+    """Return the setting if it is valid, or raise."""
+    if adapt not in get_args(Adapt):
+        raise InvalidValue(f"`adapt` must be auto or none, not {adapt!r}")
+    checked: Adapt = adapt  # type: ignore[assignment]
+    return checked
 
 
-def fit_calibration(
-    ratios: np.ndarray, y: np.ndarray, offsets: np.ndarray, weights: np.ndarray
-) -> tuple[float, np.ndarray]:
-    """Return the slope and biases [c] that maximise the weighted likelihood.
+def adapted(
+    known: LabelShift | None, probabilities: np.ndarray, typicality: np.ndarray | None = None
+) -> Adapted:
+    """Return the probabilities [n, c] of one new site, corrected for its class shares.
 
-    The model is p(y|x) = softmax(offset + a · ratio + b); its log loss is convex in (a, b).  A row
-    whose class was absent from the training of its model (ratio −∞) is uninformative and left out.
-    A class with no other rows keeps the odds of the model: its bias is 0, the mean of the others.
-
-    Args:
-        ratios: log(m(y|x) / ρ(y)) [n, c] of rows that the model was not trained on.
-        y: classes of the rows [n].
-        offsets: logarithms of the class shares of each row's domain, [n, c].
-        weights: weights of the rows, [n].
+    ``typicality`` [n] is the typicality of its rows, if the model provides it.
     """
-    told = np.isfinite(ratios[np.arange(len(y)), y])
-    if not told.any():
-        return 1.0, np.zeros(ratios.shape[1])
-    ratios, y, offsets, weights = ratios[told], y[told], offsets[told], weights[told]
-    n, c = ratios.shape
-    rows = np.arange(n)
-    usable = np.isfinite(ratios) & np.isfinite(offsets)
-    x = np.where(np.isfinite(ratios), ratios, np.log(SMALLEST))
-    base = np.where(usable, offsets, -np.inf)
-    occurs = np.bincount(y, minlength=c) > 0
+    n = len(probabilities)
+    if known is None:
+        return Adapted(probabilities, False, NO_ERROR)
+    if n < FEWEST:
+        return Adapted(probabilities, False, f"{n} rows are too few; {FEWEST} are needed")
+    log_likelihood = known.log_likelihood(probabilities)
+    estimate = em_shares(log_likelihood)
+    variances = known.error**2 + sampling_variances(log_likelihood, known.shares)
+    variance = float(variances.sum())
+    between = max(float(np.square(known.error).sum()) / variance, 1e-9)
+    freedom = min(known.domains / between**2, MANY)
+    quantile = float(np.sqrt(fisher.isf(LEVEL, 1, freedom)))
+    distance = float(np.linalg.norm(estimate - known.shares))
+    p_value = float(fisher.sf(distance**2 / variance, 1, freedom))
+    typical = 0.5 if typicality is None else float(typicality.mean())
+    beyond = max(1 - quantile * float(np.sqrt(variance)) / max(distance, 1e-12), 0.0)
+    reason = (
+        "its estimated class shares differ from those of training by"
+        f" {'more' if beyond else 'no more'} than their error (p = {p_value:.2g})"
+    )
+    if typical < TYPICAL:
+        beyond = 0.0
+        reason = (
+            "its rows are much less typical of the training domains than their own"
+            f" ({typical:.2f} on average; at least {TYPICAL:g} is needed)"
+        )
+    used = known.shares + beyond * (estimate - known.shares)
+    half = quantile * np.sqrt(variances)
+    shares = Shares(estimate, np.maximum(estimate - half, 0), np.minimum(estimate + half, 1), used)
+    if beyond:
+        probabilities = reweighted(probabilities, known.shares, used)
+    return Adapted(probabilities, beyond > 0, reason, shares, p_value)
 
-    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = base + values[0] * x + np.where(occurs, values[1:], 0)
-        logs = log_softmax(logits, axis=1)
-        residual = weights[:, None] * np.exp(logs)
-        residual[rows, y] -= weights
-        gradient = np.concatenate([[(residual * x).sum()], residual.sum(axis=0) * occurs])
-        return -float(weights @ logs[rows, y]), gradient
 
-    bounds = [(np.exp(-STEEPEST), np.exp(STEEPEST))] + [(-LARGEST_BIAS, LARGEST_BIAS)] * c
-    start = np.concatenate([[1.0], np.zeros(c)])
-    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-    bias = np.where(occurs, found.x[1:] - found.x[1:][occurs].mean(), 0)
-    return float(found.x[0]), bias
+def reweighted(probabilities: np.ndarray, shares: np.ndarray, used: np.ndarray) -> np.ndarray:
+    """Return p(y|x) ∝ m(y|x) π(y) / ρ(y) [n, c], from shares ρ [c] to ``used`` π [c].
+
+    >>> reweighted(np.array([[0.5, 0.5]]), np.array([0.5, 0.5]), np.array([0.8, 0.2])).tolist()
+    [[0.8, 0.2]]
+    """
+    ratio = np.divide(used, shares, out=np.zeros_like(used), where=shares > 0)
+    corrected: np.ndarray = np.maximum(probabilities, SMALLEST) * ratio
+    corrected /= corrected.sum(axis=1, keepdims=True)
+    return corrected
 
 
 def em_shares(log_likelihood: np.ndarray) -> np.ndarray:
@@ -121,25 +233,31 @@ def em_shares(log_likelihood: np.ndarray) -> np.ndarray:
     [0.75, 0.25]
     """
     likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))
-    n = len(likelihood)
-    return mixture_proportions(np.ascontiguousarray(likelihood.T), np.full(n, 1 / n))
+    shares = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    for _ in range(STEPS):
+        following = shares * (likelihood / (likelihood @ shares)[:, None]).mean(axis=0)
+        done = np.abs(following - shares).max() < PRECISION
+        shares = following
+        if done:
+            break
+    return shares
 
 
-def bbse_shares(predicted: np.ndarray, rates: np.ndarray) -> np.ndarray | None:
-    """Return the class shares π [c] with C π = q, clipped to the simplex; None if C is singular.
+def sampling_variances(log_likelihood: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """Return the sampling variance of each estimated share [c] of rows with log ℓ [n, c], at π = ρ.
 
-    ``predicted`` [n] are predicted classes, and ``rates`` C [predicted, true] are the rates of each
-    predicted class within each true class, whose columns sum to 1.
+    Certain rows of two equally frequent classes have the variance ρ (1 − ρ) / n:
 
-    >>> bbse_shares(np.array([0, 0, 1, 1]), np.array([[0.9, 0.3], [0.1, 0.7]])).round(3).tolist()
-    [0.333, 0.667]
+    >>> sure = np.log([[1.0, 1e-9], [1e-9, 1.0]] * 50)
+    >>> sampling_variances(sure, np.array([0.5, 0.5])).round(6).tolist()
+    [0.0025, 0.0025]
     """
-    known = rates.sum(axis=0) > 0
-    frequencies = np.bincount(predicted, minlength=len(rates)) / len(predicted)
-    own = rates[np.ix_(known, known)]
-    if np.linalg.cond(own) > 1 / np.sqrt(np.finfo(float).eps):
-        return None
-    found = np.zeros(len(rates))
-    found[known] = np.maximum(np.linalg.solve(own, frequencies[known]), 0)
-    total = found.sum()
-    return found / total if total > 0 else None
+    known = shares > 0
+    own = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[:, known]
+    # Shares sum to 1: u has one direction less, and a direction without information any variance.
+    directions = null_space(np.ones((1, known.sum())))
+    u = own / (own @ shares[known])[:, None] @ directions
+    variances = np.zeros(len(shares))
+    information = u.T @ u + 1e-9 * np.eye(u.shape[1])
+    variances[known] = np.diag(directions @ np.linalg.inv(information) @ directions.T)
+    return variances
