@@ -81,7 +81,7 @@ def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_pa
     assert described["output"] == {"name": "predicted", "shape": ["n"], "dtype": "float32"}
     model = package.load_model(run)
     cells = model.form.read(pd.read_csv(folder / "new.csv").drop(columns=["price", "city"]))
-    (predicted,) = session.run(["predicted"], {"inputs": np.array(cells)})
+    (predicted,) = session.run(["predicted"], {"inputs": np.array(cells, dtype=np.float64)})
     assert predicted == pytest.approx(frame.predicted.to_numpy(), rel=1e-5)
     code, _, err = shiftproof("export", run, "--to", "torchscript")
     assert (code, err.count("\n")) == (2, 1)

@@ -159,7 +159,7 @@ def test_export_and_page(shiftproof: Any, folder: Path, tmp_path: Path) -> None:
     model = package.load_model(folder / "model")
     cells = model.form.read(pd.read_csv(folder / "new.csv")[["a", "b", "c"]])
     expected = model.predict_numbers(cells).values.numpy()
-    (predicted,) = session.run(["predicted"], {"inputs": np.array(cells)})
+    (predicted,) = session.run(["predicted"], {"inputs": np.array(cells, dtype=np.float64)})
     assert predicted == pytest.approx(expected, rel=1e-5)
     code, _, err = shiftproof(
         "report", folder / "each", "--format", "html", "--out", tmp_path / "r.html"
