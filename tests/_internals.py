@@ -17,7 +17,7 @@ _NAMES = {
     "api.held_out_runs": "held_out_runs",
     "api.report": "Report write_records",
     "api.side_by_side": "DONE",
-    "api.study_diagnosis": "inputs_of read_kept",
+    "api.study": "inputs_of read_kept",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
     "api.train_each": "_name",
     "api.trained_run": "TrainedRun",
@@ -316,7 +316,7 @@ _NAMES = {
     "testing.traces": "REPLAYS Replay contrast_of_adrmx largest_deviation read_trace",
     "training.averaging": "AVERAGES LossValley Span averaged_tensors",
     "training.checkpoint": "load_state read_checkpoint save_state",
-    "training.config": "EVALUATIONS NO_NETWORK RunConfig",
+    "training.config": "NO_NETWORK RunConfig",
     "training.configure": "configure",
     "training.evaluate": "evaluate outputs_of",
     "training.evaluation_sets": "SHARE batch_size",
@@ -333,6 +333,7 @@ _NAMES = {
     "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.tensorboard": "TensorBoard",
+    "training.settings": "EVALUATIONS",
     "training.trainer": "DeviceSeries ROOM Trainer build_algorithm",
 }
 # Names that several modules use: the name in tests → module and name.

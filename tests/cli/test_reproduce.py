@@ -24,7 +24,7 @@ from _internals import (
     time_steps,
     write_archive,
 )
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 LITE = str(Path(__file__).parents[2] / "results" / "lite.jsonl.gz")
 
