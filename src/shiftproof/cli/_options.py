@@ -50,7 +50,7 @@ class Option(click.Option):
         super().__init__(
             [name, f"--{declared.option or name.replace('_', '-')}", *letter],
             help=declared.help,
-            is_flag=is_flag,
+            is_flag=is_flag or None,
             multiple=declared.repeats,
             metavar=None if is_flag else declared.metavar,
             required=declared.required,
