@@ -16,6 +16,7 @@ _NAMES = {
     "api.held_out_answers": "held_out_answers",
     "api.held_out_runs": "held_out_runs",
     "api.report": "Report write_records",
+    "api.settings": "TrainEachSettings TrainSettings",
     "api.side_by_side": "DONE",
     "api.study": "inputs_of read_kept",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
@@ -34,6 +35,10 @@ _NAMES = {
     "core.json_values": "json_lines",
     "core.registry": "Registry",
     "core.seeding": "Stream seed_hash stream_seed torch_generator",
+    "core.settings": (
+        "Settings declared_settings flag joined keywords names number one_of pairs path same "
+        "setting whole"
+    ),
     "core.space": "Distribution Regime draw resolve specs",
     "core.tensors": "LateBuffers",
     "core.text": "letters_of",
@@ -70,6 +75,7 @@ _NAMES = {
     "data.sample_request": "SampleRequest",
     "data.sampling": "BatchSampler",
     "data.splits": "Split split_domain",
+    "data.settings": "DataSettings",
     "data.tables.array_files": "array_samples read_arrays",
     "data.tables.cell_types": "kind_of text_of",
     "data.tables.dataset": "table_dataset",

@@ -293,7 +293,7 @@ def checked(check: Callable[[Any], Any], metavar: str = "TEXT") -> Parser:
 
 def _split(name: str, value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
-        return tuple(part.strip() for part in value.split(",")) if value else ()
+        return tuple(part.strip() for part in value.split(","))
     return _names(name, value)
 
 
