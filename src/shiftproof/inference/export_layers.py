@@ -303,8 +303,8 @@ class EnsembleLayer(nn.Module):
         self.classes, self.temperature = ensemble.classes, ensemble.temperature
         self.weights = [member.weight for member in used]
         self.temperatures = [member.temperature for member in used]
-        classes = [member.model.classes_ for member in used] if ensemble.classes else []
-        self.known = [np.asarray(own, dtype=int).tolist() for own in classes]
+        known = [getattr(member.model, "classes_", ()) for member in used]
+        self.known = [np.asarray(codes, dtype=int).tolist() for codes in known]
         self.members = nn.ModuleList(as_module(member.name, member.model) for member in used)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -342,25 +342,28 @@ class ExactNetwork(nn.Module):
 
 
 class LinearLayer(nn.Module):
-    """scikit-learn's `LogisticRegression` or `Ridge`: features [n, k] → probabilities or numbers.
-
-    Probabilities are [n, c], numbers [n, targets].
-    """
+    """scikit-learn's `Ridge`: features [n, k] → numbers [n, targets]."""
 
     coefficients: Tensor
     intercepts: Tensor
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self.numbers = not hasattr(model, "classes_")
         columns = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)).T
         self.register_buffer("coefficients", torch.tensor(columns))
         self.register_buffer("intercepts", torch.tensor(model.intercept_, dtype=torch.float64))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return probabilities, or numbers."""
-        outputs = features @ self.coefficients + self.intercepts
-        return outputs if self.numbers else class_probabilities(outputs)
+        """Return numbers, or the logits of classes."""
+        return features @ self.coefficients + self.intercepts
+
+
+class LogisticLayer(LinearLayer):
+    """scikit-learn's `LogisticRegression`: features [n, k] → probabilities [n, c]."""
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Return probabilities."""
+        return class_probabilities(super().forward(features))
 
 
 class TargetsLayer(nn.Module):
@@ -379,7 +382,7 @@ class TargetsLayer(nn.Module):
 
 # The equivalent layer of each type of model.
 LAYERS: dict[str, Callable[[Any], nn.Module]] = {
-    "LogisticRegression": LinearLayer,
+    "LogisticRegression": LogisticLayer,
     "RandomForestClassifier": ForestLayer,
     "ExtraTreesClassifier": ForestLayer,
     "HistGradientBoostingClassifier": BoostingLayer,
