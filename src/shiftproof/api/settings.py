@@ -8,6 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Any
 
+from shiftproof.core.cores import MOST_THREADS
 from shiftproof.core.errors import InvalidValue, UnknownName, nearest
 from shiftproof.core.settings import (
     Names,
@@ -41,12 +42,6 @@ from shiftproof.training.settings import (
 
 # A file, or one of the words of `weights`.
 path_or_name = Parser(lambda _, value: os.fspath(value), "PATH")
-
-
-def _threads(given: Any) -> Any:
-    from shiftproof.core.cores import checked_threads
-
-    return checked_threads(int(given) if isinstance(given, str) and given.isdecimal() else given)
 
 
 def _algorithms(name: str, value: Any) -> Any:
@@ -181,7 +176,7 @@ class LearningSettings(TrainingSettings, FrozenSettings, MetricSettings, Reading
     )
     threads: int | None = setting(
         None,
-        checked(_threads, "INTEGER"),
+        whole(1, MOST_THREADS),
         "Threads for computation; default one for rows, and one per core for images.",
         panel="Training",
     )

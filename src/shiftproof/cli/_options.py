@@ -174,7 +174,9 @@ class Group(click.Group):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the usage, the description, the options and the commands."""
-        rows = [(shown_names(own), getattr(own, "help", "")) for own in self.get_params(ctx)]
+        rows = [
+            (shown_names(option), getattr(option, "help", "")) for option in self.get_params(ctx)
+        ]
         commands = [
             (name, self.commands[name].get_short_help_str(200)) for name in self.list_commands(ctx)
         ]

@@ -38,5 +38,5 @@ def features(data: str, settings: FeaturesOptions) -> None:
 
     with LoadingBar(quiet=settings.quiet) as progress:
         given = settings.but(progress=progress).given(FeaturesSettings)
-        found = api.features(data, settings.out, **given)
-    print(f"{settings.out}: {dataset_summary(found)}")
+        written = api.features(data, settings.out, **given)
+    print(f"{settings.out}: {dataset_summary(written)}")

@@ -59,7 +59,7 @@ def sweep_data(
     """
     settings = settings or DataSettings()
     files = [name not in DATASETS and not Path(name).expanduser().is_dir() for name in names]
-    found = []
+    sets = []
     for data, is_file in zip(names, files, strict=True):
         path = Path(data).expanduser()
         if data in DATASETS:
@@ -69,8 +69,8 @@ def sweep_data(
             name, images = path.absolute().name, path.is_dir()
         columns = settings.columns if is_file or not any(files) else {}
         request = preset.request(DataRequest(data, settings.all_options(), **columns))
-        found.append(SweepData(name, request, frozen if images and preset.freeze_images else None))
-    return found
+        sets.append(SweepData(name, request, frozen if images and preset.freeze_images else None))
+    return sets
 
 
 @dataclass(frozen=True)
