@@ -142,7 +142,10 @@ def test_training_settings_are_nowhere_missing() -> None:
 
 def test_the_estimators_have_settings_of_training_with_their_defaults() -> None:
     declared = declared_settings(TrainSettings)
-    others = {"random_state", "selection", "steps", "algorithm", "domain", "holdout", "image_size"}
+    others = {
+        *("random_state", "selection", "steps", "algorithm", "domain", "holdout", "image_size"),
+        "augment",
+    }
     for kind in (shiftproof.ShiftproofClassifier, shiftproof.ShiftproofRegressor):
         for name, parameter in inspect.signature(kind).parameters.items():
             assert name in declared or name in others
