@@ -80,8 +80,8 @@ _NAMES = {
     "data.within_domain": "categorical_columns standardized standardized_by_site within_domains",
     "inference.adaptation.held_out": "class_shares fit_calibration log_ratio",
     "inference.adaptation.label_shift": (
-        "Adapted LabelShift NO_ERROR Shares adapted checked_adapt em_shares label_shift reweighted"
-        " sampling_variances"
+        "Adapted LabelShift NO_ERROR Shares adapted checked_adapt em_shares label_shift "
+        "reweighted sampling_variances"
     ),
     "inference.adaptation.recalibrate": "recalibrated",
     "inference.adaptation.updates": "Update closed_test",
@@ -93,7 +93,9 @@ _NAMES = {
     "inference.expected": "Expected default_metric sentences",
     "inference.export": "ColumnsLayer DESCRIPTION description exported to_onnx to_torchscript",
     "inference.export_exact": "EnsembleLayer NumberEnsembleLayer as_module",
-    "inference.meta_analysis": "confidence_mixture outlier_p_values predictive random_effects reml",
+    "inference.meta_analysis": (
+        "confidence_mixture outlier_p_values predictive random_effects reml"
+    ),
     "inference.model_bytes": "model_description",
     "inference.model_file": "HEADER MODEL stored_header",
     "inference.model_of_run": "trained_model",
@@ -166,8 +168,8 @@ _NAMES = {
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
     "learners.number_scores": (
-        "checked_number_metric fitted_number_intercept fitted_number_slope number_intercept"
-        " number_scores number_slope"
+        "checked_number_metric fitted_number_intercept fitted_number_slope number_intercept "
+        "number_scores number_slope"
     ),
     "learners.number_stacking": "least_absolute least_squares number_weights",
     "learners.packed_forest": "pack unpack",
@@ -280,7 +282,10 @@ _NAMES = {
     "sklearn.inputs": "dataset_of recognised",
     "sklearn.messages": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
-    "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
+    "sweeps.comparisons": (
+        "Ranks compare_ranks compare_selected compare_with_baseline competition_ranks "
+        "critical_difference holm rank_algorithms sign_flip_p_values"
+    ),
     "sweeps.domainbed.export": "write_domainbed_runs",
     "sweeps.domainbed.logs": "read_domainbed_runs",
     "sweeps.domainbed.names": (
@@ -289,28 +294,23 @@ _NAMES = {
     "sweeps.estimate": "Cost bytes_of",
     "sweeps.executors": "open_executor",
     "sweeps.executors.base": "Event Listener MOST_DEATHS WorkerPool run_jobs",
-    "sweeps.executors.mailbox": "Mailbox",
-    "sweeps.executors.ray": "Attempts RayExecutor",
+    "sweeps.executors.ray": "Attempts RayExecutor SharedDatasets share_dataset with_absolute_path",
     "sweeps.executors.ray_cluster": "Share connected",
-    "sweeps.executors.ray_data": "SharedDatasets share_dataset with_absolute_path",
-    "sweeps.jobs": "DatasetCache Job SweepData Variant",
+    "sweeps.executors.run_files": "Mailbox",
+    "sweeps.jobs": "DatasetCache Job SweepData Variant algorithm_names variants_of",
     "sweeps.plan": "choose_hparams job_seed plan",
     "sweeps.presets": "PRESETS preset_named",
-    "sweeps.ranking": "Ranks competition_ranks rank_algorithms",
-    "sweeps.read_runs": "read_stored_runs read_sweep",
+    "sweeps.read_runs": "read_archive read_stored_runs read_sweep write_archive",
     "sweeps.results": "Evaluation Origin OutputShift RunOutcome",
-    "sweeps.run_archive": "read_archive write_archive",
     "sweeps.selected_models": "export_models select_models",
     "sweeps.selection": "SELECTORS Selection",
     "sweeps.selection.base": "Needs",
-    "sweeps.significance": "compare_with_baseline holm sign_flip_p_values",
     "sweeps.standalone_runs": "LastStep runs_to_compare",
     "sweeps.standing": "Standing sweep_status",
     "sweeps.store": "SweepFolder",
     "sweeps.stored_run": "evaluations_of read_run_folder",
     "sweeps.sweep": "SweepObserver longest_first make_plan run_sweep",
     "sweeps.tracker": "Tracker",
-    "sweeps.variants": "algorithm_names variants_of",
     "testing.contract": "CHECKS STEPS check_algorithm",
     "testing.harness": "build first_difference number_problem problem take_steps",
     "testing.traces": "REPLAYS Replay contrast_of_adrmx largest_deviation read_trace",
@@ -393,7 +393,7 @@ _MODULES = {
     "data_index": "data.images.index",
     "data_mnist": "data.datasets.mnist",
     "data_near_identical": "data.images.near_identical",
-    "data_plain_csv": "data.tables.plain_csv",
+    "data_csv_records": "data.tables.csv_records",
     "data_read_file": "data.tables.read_file",
     "data_rotated_mnist": "data.datasets.rotated_mnist",
     "data_spawrious": "data.datasets.spawrious",
@@ -415,10 +415,10 @@ _MODULES = {
     "sweeps_local": "sweeps.executors.local",
     "sweeps_logs": "sweeps.domainbed.logs",
     "sweeps_ray_cluster": "sweeps.executors.ray_cluster",
-    "sweeps_resources": "sweeps.resources",
+    "core.cores": "sweeps.resources",
     "sweeps_run_files": "sweeps.executors.run_files",
-    "sweeps_scratch": "sweeps.executors.scratch",
-    "sweeps_significance": "sweeps.significance",
+    "sweeps_scratch": "sweeps.executors.run_files",
+    "sweeps_significance": "sweeps.comparisons",
     "testing_contract": "testing.contract",
     "testing_description": "testing.contract",
     "testing_harness": "testing.harness",
