@@ -91,7 +91,7 @@ _NAMES = {
         "EXPECTED auroc_variance estimates scale_of share_estimate share_interval"
     ),
     "inference.expected": "Expected default_metric sentences",
-    "inference.export": "ColumnsLayer DESCRIPTION description exported to_onnx to_torchscript",
+    "inference.export": "ColumnsLayer DESCRIPTION description exported to_onnx",
     "inference.export_exact": "EnsembleLayer NumberEnsembleLayer as_module",
     "inference.meta_analysis": (
         "confidence_mixture outlier_p_values predictive random_effects reml"

@@ -1,4 +1,4 @@
-"""Export a trained model for other programs: ONNX, TorchScript, or its own file (safetensors).
+"""Export a trained model for other programs: ONNX, or its own file (safetensors).
 
 The graph includes scaling and normalising pixels, imputing and standardising columns, one-hot
 encoding and softmax.  Reading and resizing image files, and turning texts into codes, are not part
@@ -8,7 +8,6 @@ of it; the JSON description of the model covers them.
 from __future__ import annotations
 
 import contextlib
-import io
 import json
 import logging
 import warnings
@@ -201,25 +200,9 @@ def _graph(model: TrainedModel) -> Any:
     return made
 
 
-def to_torchscript(model: TrainedModel) -> bytes:
-    """Return the model in TorchScript, with its description in an extra file, `shiftproof.json`."""
-    if own_estimator(model):
-        raise InvalidValue(
-            "a scikit-learn estimator cannot be exported to torchscript; export it to onnx"
-        )
-    buffer = io.BytesIO()
-    with _silence(), torch.no_grad():
-        script = torch.jit.trace(  # type: ignore[no-untyped-call]
-            exported(model), example_inputs(model), check_trace=False
-        )
-        torch.jit.save(script, buffer, _extra_files={DESCRIPTION: _text(model)})
-    return buffer.getvalue()
-
-
 # The function that creates the file of each format, and its suffix.
 FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
     "onnx": (to_onnx, ".onnx"),
-    "torchscript": (to_torchscript, ".pt"),
     "safetensors": (TrainedModel.to_bytes, ".safetensors"),
 }
 
@@ -234,7 +217,7 @@ def _text(model: TrainedModel) -> str:
 
 @contextlib.contextmanager
 def _silence() -> Iterator[None]:
-    """Silence torch's warnings about its exporters (such as the deprecation of TorchScript)."""
+    """Silence torch's warnings about its exporter."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
