@@ -24,7 +24,7 @@ from _internals import (
     configure,
     description,
     from_arrays,
-    inference_export_estimator as export_estimator,
+    own_estimator,
     table_dataset,
     to_onnx,
     train,
@@ -185,7 +185,7 @@ def test_an_estimator_of_the_users_own_is_converted(frame, tmp_path, estimator):
 def test_one_that_is_a_layer_by_itself_needs_no_conversion(frame, tmp_path):
     boosted = HistGradientBoostingClassifier(max_iter=3)
     model = trained(frame.drop(columns="pain"), boosted, tmp_path)
-    assert export_estimator.own_estimator(model) is None
+    assert own_estimator(model) is None
     expected = model.probabilities(model.form.read(frame)).numpy()
     found = onnx_outputs(to_onnx(model), model.form.cells(frame))
     assert found == pytest.approx(expected, abs=1e-5)
