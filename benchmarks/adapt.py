@@ -39,7 +39,7 @@ from shiftproof.inference.adaptation.held_out import HeldOut
 from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, label_shift
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
-from shiftproof.training.load_run import read_arrays
+from shiftproof.training.run_folder import read_arrays
 
 LEARNERS = ("linear", "boosting")
 KINDS = ("real", "strong", "permuted", "drift")

@@ -12,7 +12,7 @@ import numpy as np
 from shiftproof.core.errors import DataError, nearest
 from shiftproof.core.text import counted, listed
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.samples import Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.scores import scores
 from shiftproof.training.outputs import Outputs

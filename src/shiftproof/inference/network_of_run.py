@@ -14,7 +14,7 @@ from shiftproof.learners.exact import Exact
 from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
 from shiftproof.training.config import RunConfig
 from shiftproof.training.frozen_features import FrozenFeatures
-from shiftproof.training.load_run import without_starting_weights
+from shiftproof.training.run_folder import without_starting_weights
 from shiftproof.training.trainer import build_algorithm
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import listed, quoted
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.samples import Label, Samples
+from shiftproof.data.input_forms import Label, Samples
 from shiftproof.inference.metrics import labelled_domains
 from shiftproof.inference.model import TrainedModel
 from shiftproof.training.outputs import NumberOutputs

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from shiftproof.core.text import counted, three_digits
-from shiftproof.data.samples import Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.inference.expected import estimate_of, metric_name
 from shiftproof.inference.number_metrics import NumberMetrics
 from shiftproof.inference.predictions import NumberPredictions

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.text import counted
-from shiftproof.data.samples import Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.metrics import DomainMetrics
