@@ -60,8 +60,10 @@ _NAMES = {
     "data.images.manifest": "load_manifest",
     "data.images.near_identical": "near_identical",
     "data.input_forms": "ImageForm TableForm TensorForm as_ready",
-    "data.library.base": "Found folder_of library_datasets local_copy",
-    "data.library.completeness": "completeness_notes expected_counts shortages surplus",
+    "data.library.base": (
+        "Found completeness_notes expected_counts folder_of library_datasets local_copy "
+        "shortages surplus"
+    ),
     "data.library.download": "BY_HAND fetch fetch_any",
     "data.library.importing": "import_dataset pull_dataset remove_dataset",
     "data.library.unpack": "Limits extract",
@@ -256,7 +258,6 @@ _NAMES = {
     "reporting.terminal": "_left_out accuracy_table leave_one_out_table",
     "reporting.words": "number_ranges",
     "shift.advise": "advise",
-    "shift.densities": "BINS Task gaussian marginals",
     "shift.diagnose": "diagnose",
     "shift.diagnosis": "Diagnosis ModelShift ModelView Prediction",
     "shift.drops": (
@@ -266,7 +267,7 @@ _NAMES = {
     "shift.interpretation": "findings summary",
     "shift.localize": "MovedClass MovedFeature Pair moved_features stratified",
     "shift.network": "HIDDEN RATE _Shapes _Stack fit_networks",
-    "shift.panel": "Views by_group mixing pooled stacked",
+    "shift.panel": "BINS Task Views by_group gaussian marginals mixing pooled stacked",
     "shift.posteriors": (
         "Combined NumberCombined Posteriors checked_numbers combine number_posteriors "
         "posteriors weigh"
@@ -319,22 +320,21 @@ _NAMES = {
     "training.held_out": "HeldOutNumbers HeldOutScore",
     "training.interrupt": "stop_on_signal",
     "training.invariance": "label_entropy read shift_of_outputs",
-    "training.load_run": "read_run",
     "training.loop": "preflight_notes train",
     "training.observers": "Observer",
     "training.outputs": "NumberOutputs Outputs load_outputs",
     "training.records": "Records",
-    "training.run_folder": "RunFolder",
+    "training.run_folder": "RunFolder read_run",
     "training.sample_weights": "balanced_weights training_weights",
     "training.tensorboard": "TensorBoard",
-    "training.trainer": "DeviceSeries ROOM Trainer build_algorithm",
+    "training.trainer": "Trainer build_algorithm",
 }
 # Names that several modules use: the name in tests → module and name.
 _RENAMED = {
     "advise_About": ("shift.advise", "About"),
     "aggregate_estimate": ("sweeps.aggregate", "estimate"),
     "best_combined": ("learners.best", "combined"),
-    "checking_check_data": ("data.library.checking", "check_data"),
+    "checking_check_data": ("data.library.importing", "check_data"),
     "cli_main": ("cli", "main"),
     "compared_Comparison": ("inference.metrics", "Comparison"),
     "comparison_Comparison": ("paper.comparison", "Comparison"),

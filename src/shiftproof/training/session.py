@@ -22,10 +22,10 @@ from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.array_state import State
 from shiftproof.training.config import INVARIANCE, RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet, Score
-from shiftproof.training.load_run import fitted_preparation
 from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import MEASURES, Record
 from shiftproof.training.rows import in_standard_units, ready_for
+from shiftproof.training.run_folder import fitted_preparation
 
 TEST_PARTS = ("test-in", "test-out")
 
