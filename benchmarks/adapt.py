@@ -38,7 +38,7 @@ from shiftproof.data.tables.read_file import read_frame
 from shiftproof.inference.adaptation.label_shift import HeldOut, LabelShift, adapted, label_shift
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
-from shiftproof.training.run_folder import read_arrays
+from shiftproof.training.load_run import read_arrays
 
 LEARNERS = ("linear", "boosting")
 KINDS = ("real", "strong", "permuted", "drift")

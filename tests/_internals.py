@@ -278,9 +278,9 @@ _NAMES = {
     "sklearn.run": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.comparisons": (
-        "Ranks compare_ranks compare_selected compare_with_baseline competition_ranks "
-        "critical_difference holm rank_algorithms sign_flip_p_values"
+        "Ranks compare_with_baseline competition_ranks holm rank_algorithms sign_flip_p_values"
     ),
+    "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.export": "write_domainbed_runs",
     "sweeps.domainbed.logs": "read_domainbed_runs",
     "sweeps.domainbed.names": (
@@ -320,11 +320,12 @@ _NAMES = {
     "training.held_out": "HeldOutNumbers HeldOutScore",
     "training.interrupt": "stop_on_signal",
     "training.invariance": "label_entropy read shift_of_outputs",
+    "training.load_run": "read_run",
     "training.loop": "preflight_notes train",
     "training.observers": "Observer",
     "training.outputs": "NumberOutputs Outputs load_outputs",
     "training.records": "Records",
-    "training.run_folder": "RunFolder read_run",
+    "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.tensorboard": "TensorBoard",
     "training.trainer": "Trainer build_algorithm",

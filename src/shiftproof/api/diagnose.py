@@ -24,7 +24,7 @@ from shiftproof.shift.samples import choose_domains, collect, every_sample, some
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import freeze as freeze_backbone
-from shiftproof.training.run_folder import read_run
+from shiftproof.training.load_run import read_run
 
 # With `raw`, photographs are measured as pixels at this height and width.
 RAW_SIDE = 16

@@ -17,8 +17,8 @@ from shiftproof.inference.expected import Expected, default_metric
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import stored_header
 from shiftproof.inference.temperature import calibrated_outputs
+from shiftproof.training.load_run import read_run
 from shiftproof.training.outputs import HELD_OUT, AnyOutputs, one_target
-from shiftproof.training.run_folder import read_run
 
 # The result of `train_each`, or the folder of its runs.
 Runs = LeaveOneOut | str | os.PathLike[str]

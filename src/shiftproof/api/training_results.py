@@ -9,8 +9,8 @@ from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.sweeps.results import RunOutcome
+from shiftproof.training.load_run import read_arrays
 from shiftproof.training.records import Records
-from shiftproof.training.run_folder import read_arrays
 
 
 def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], str] | None:

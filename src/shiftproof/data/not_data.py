@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
-from shiftproof.data.images.folder import SUFFIXES
+from shiftproof.data.images.walk import SUFFIXES
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
 

@@ -14,9 +14,10 @@ from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.domain import LazyInputs
 from shiftproof.data.images.files import ImageFiles, ImageView
-from shiftproof.data.images.folder import SUFFIXES, find_images, image_root, images_below
+from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
 from shiftproof.data.images.manifest import SUFFIX as CAMERA_TRAPS, camera_traps
+from shiftproof.data.images.walk import SUFFIXES, image_root, images_below
 from shiftproof.data.input_forms import (
     ImageForm,
     InputForm,

@@ -30,7 +30,7 @@ from shiftproof.inference.typicality import Typicality
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.config import RunConfig
 from shiftproof.training.fitting import build_exact
-from shiftproof.training.run_folder import without_starting_weights
+from shiftproof.training.load_run import without_starting_weights
 
 if TYPE_CHECKING:
     from shiftproof.inference.model import TrainedModel

@@ -26,11 +26,8 @@ from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet
 from shiftproof.training.fitting import fitted_exact
 from shiftproof.training.frozen_features import FrozenFeatures
+from shiftproof.training.load_run import fitted_preparation, read_arrays
 from shiftproof.training.rows import ready_for
-from shiftproof.training.run_folder import (
-    fitted_preparation,
-    read_arrays,
-)
 
 if TYPE_CHECKING:
     from shiftproof.inference.predictor import Predictor

@@ -31,7 +31,7 @@ from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
 from shiftproof.training.features import untrained_stem
 from shiftproof.training.fitting import build_exact
 from shiftproof.training.frozen_features import FrozenFeatures
-from shiftproof.training.run_folder import without_starting_weights
+from shiftproof.training.load_run import without_starting_weights
 from shiftproof.training.trainer import build_algorithm
 
 

@@ -31,9 +31,9 @@ from shiftproof.sweeps.stored_run import RETRAINED
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.evaluate import evaluate
 from shiftproof.training.evaluation_sets import EvaluationSet, evaluate_rows, reading_threads
+from shiftproof.training.load_run import fitted_preparation, read_arrays
 from shiftproof.training.records import MEASURES
 from shiftproof.training.rows import in_standard_units, ready_for
-from shiftproof.training.run_folder import fitted_preparation, read_arrays
 
 
 def check_retraining(preset: Preset, average: str) -> None:

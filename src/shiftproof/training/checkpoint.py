@@ -18,7 +18,8 @@ from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.array_state import State as State, packed, read_state
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.config import RunConfig
-from shiftproof.training.run_folder import RunFolder, existing_state, unfit_checkpoint
+from shiftproof.training.load_run import existing_state, unfit_checkpoint
+from shiftproof.training.run_folder import RunFolder
 
 
 def save_state(path: Path, state: State) -> None:

@@ -27,10 +27,11 @@ from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import reading_threads
 from shiftproof.training.interrupt import Stop, stop_on_signal
+from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
 from shiftproof.training.outputs import save_outputs
 from shiftproof.training.records import Record
-from shiftproof.training.run_folder import START_OVER, RunFolder, unfit_checkpoint
+from shiftproof.training.run_folder import START_OVER, RunFolder
 from shiftproof.training.session import Session, session_for
 
 # Steps between checks that the losses are finite; the other steps do not wait for the device.

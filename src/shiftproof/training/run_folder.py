@@ -1,18 +1,13 @@
-"""A run is a folder: config.json, records.jsonl, checkpoint.safetensors and, last, done.json.
-
-The functions load what a run was configured with, and the state in its checkpoint.
-`training.checkpoint` loads the weights of a network.
-"""
+"""A run is a folder: config.json, records.jsonl, checkpoint.safetensors and, last, done.json."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from shiftproof.core.errors import CheckpointError, DataError, RunConflict
+from shiftproof.core.errors import RunConflict
 from shiftproof.core.files import (
     is_temporary,
     locked_folder,
@@ -20,14 +15,10 @@ from shiftproof.core.files import (
     read_json_if_any,
     write_json,
 )
-from shiftproof.core.text import reason_of
-from shiftproof.data import DomainDataset
-from shiftproof.data.base import FittedPreparation
-from shiftproof.models.weights_name import RANDOM
-from shiftproof.training.array_state import State, load_arrays
-from shiftproof.training.config import RunConfig
-from shiftproof.training.configure import choose_device
 from shiftproof.training.records import Records
+
+if TYPE_CHECKING:  # torch is slow to import, and reading a run's results does not need it
+    from shiftproof.training.config import RunConfig
 
 START_OVER = "delete the run to start over"
 
@@ -106,61 +97,3 @@ def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
     frozen = {f"frozen {name}": value for name, value in config.get("frozen", {}).items()}
     flat = {**config, **config.get("hparams", {}), **frozen}
     return {name: value for name, value in flat.items() if name not in ("hparams", "frozen")}
-
-
-def read_run(folder: Path) -> RunConfig:
-    """Return the configuration of the run in a folder."""
-    path = folder / "config.json"
-    if not path.is_file():
-        raise DataError(f"{folder} holds no run: it has no {path.name}")
-    try:
-        return RunConfig.from_json(read_json(path, remedy=START_OVER))
-    except TypeError as error:
-        raise CheckpointError(
-            f"{path} was written by another version; train again ({error})"
-        ) from error
-
-
-def read_arrays(folder: Path) -> State:
-    """Return the state of the run in a folder, as arrays."""
-    return existing_state(load_arrays(RunFolder(folder).checkpoint), folder)
-
-
-def existing_state(state: State | None, folder: Path) -> State:
-    """Return the state of a run, or raise if it has none yet."""
-    if state is None:
-        raise DataError(f"the run in {folder} has no checkpoint yet; train it first")
-    return state
-
-
-def fitted_preparation(
-    run: RunConfig, dataset: DomainDataset, state: State | None
-) -> FittedPreparation | None:
-    """Return the preparation of a run's inputs, fitted to its training samples.
-
-    It is fitted once, when the run starts, and stored in its checkpoint.  Checkpoints of version
-    0.1 do not contain it.
-    """
-    if dataset.preparation is None:
-        return None
-    if state is None or "preparation" not in state:
-        splits = run.training_splits(dataset)
-        return dataset.fit_preparation({name: split.in_ for name, split in splits.items()})
-    try:
-        return dataset.preparation.from_json(state["preparation"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"the checkpoint of the run is damaged ({error!r})") from error
-
-
-def without_starting_weights(run: RunConfig, device: str = "auto") -> RunConfig:
-    """Return a run whose network starts from random weights, to be replaced by trained ones."""
-    started = {**run.hparams, **({"weights": RANDOM} if "weights" in run.hparams else {})}
-    return replace(run, hparams=started, device=choose_device(device), weights_file="")
-
-
-def unfit_checkpoint(folder: Path, error: Exception) -> CheckpointError:
-    """Return the error for a checkpoint that cannot be loaded, in one line."""
-    reason = reason_of(error)
-    return CheckpointError(
-        f"the checkpoint in {folder} does not fit this version ({reason}); {START_OVER}"
-    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,7 +17,6 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
-from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
@@ -76,26 +74,8 @@ def compiling() -> Iterator[None]:
         ) from error
 
 
-@dataclass
 class Trainer(Session):
-    """A network under training, with all the state that the next step depends on.
-
-    Only the input preparation is read from the checkpoint `saved`; `load` restores the rest.
-    With `keeps_outputs`, `outputs` holds the outputs on the test domains after the last step.
-    With `compiled`, torch compiles the featurizer.
-    """
-
-    config: RunConfig
-    dataset: DomainDataset
-    workers: int = 0
-    keeps_outputs: bool = False
-    compiled: bool = False
-    step: int = 0
-    seconds: float = 0.0
-    pending: dict[str, Tensor] = field(default_factory=dict)
-    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
-    threads: int | None = None
-    saved: InitVar[State | None] = None
+    """The training of a network; with `compiled`, torch compiles the featurizer."""
 
     def __post_init__(self, saved: State | None) -> None:
         config = self.config

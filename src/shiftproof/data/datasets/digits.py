@@ -30,7 +30,8 @@ from shiftproof.data.datasets.image_benchmark import (
 from shiftproof.data.datasets.mnist import load_mnist, mnist_card
 from shiftproof.data.domain import Domain
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
-from shiftproof.data.images.folder import find_images, folders_below
+from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.walk import folders_below
 from shiftproof.data.library.base import Found, folder_of, local_copy
 
 DIGITS = tuple("0123456789")

@@ -11,7 +11,8 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.text import letters_of, listed
 from shiftproof.data.base import DatasetCard, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
-from shiftproof.data.images.folder import find_images, folders_below, images_in, subfolders
+from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.walk import folders_below, images_in, subfolders
 from shiftproof.data.library.base import (
     Found,
     LibraryDataset,

@@ -18,7 +18,7 @@ from typing import ClassVar, NamedTuple
 from shiftproof.data.base import DATASETS, Progress
 from shiftproof.data.datasets.image_benchmark import DEEPEST, ImageBenchmark, image_card
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.images.folder import folders_below, images_in
+from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 
 BREEDS = ("bulldog", "corgi", "dachshund", "labrador")

@@ -10,7 +10,7 @@ from shiftproof.core.text import letters_of
 from shiftproof.data.base import DATASETS, Progress, Source
 from shiftproof.data.datasets.image_benchmark import DEEPEST, ImageBenchmark, image_card
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.images.folder import folders_below, images_in
+from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 
 CARS = ("aclass", "escape", "hilux", "i3", "lexus", "tesla", "tiguan", "tucson", "x5", "zoe")

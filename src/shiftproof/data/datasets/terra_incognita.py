@@ -16,7 +16,7 @@ from shiftproof.data.datasets.image_benchmark import (
     image_card,
 )
 from shiftproof.data.images.files import LabelledPath
-from shiftproof.data.images.folder import folders_below, images_in
+from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 
 # Number of images in the current archives, and in those of the DomainBed paper.

@@ -19,7 +19,7 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
-from shiftproof.data.images.folder import image_root
+from shiftproof.data.images.walk import image_root
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of

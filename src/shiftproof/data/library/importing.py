@@ -22,8 +22,9 @@ from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, Source, silent
 from shiftproof.data.cache_dir import cache_dir
 from shiftproof.data.images.findings import ImageCheck, LabelledImage, check_images
-from shiftproof.data.images.folder import SUFFIXES, find_images
+from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
+from shiftproof.data.images.walk import SUFFIXES
 from shiftproof.data.library.base import (
     RECORD,
     Found,

@@ -17,12 +17,11 @@ from shiftproof.reporting.words import p_value_text
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.comparisons import (
     DRAWS,
-    LEVEL,
     MOST_ENUMERATED,
-    compare_ranks,
     compare_with_baseline,
     competition_ranks,
 )
+from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.results import RunOutcome
 
