@@ -11,9 +11,9 @@ import torch
 from _internals import (
     BoostingCandidate,
     Ensemble,
+    EnsembleLayer,
     ForestCandidate,
     LinearCandidate,
-    NumberEnsembleLayer,
     Samples,
     criterion_of,
     judge,
@@ -59,7 +59,7 @@ def test_a_model_is_stored_and_exported_as_it_predicts(name: str) -> None:
     assert predicted.shape == (150, 2)
     assert np.array_equal(Ensemble.from_bytes(made.to_bytes()).predict(rows.x), predicted)
     with torch.no_grad():
-        found = NumberEnsembleLayer(made)(torch.from_numpy(rows.x)).numpy()
+        found = EnsembleLayer(made)(torch.from_numpy(rows.x)).numpy()
     assert found == pytest.approx(predicted, rel=1e-9, abs=1e-9)
 
 
