@@ -14,7 +14,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
 from shiftproof.sweeps.executors import open_executor
 from shiftproof.sweeps.executors.base import Executor
-from shiftproof.sweeps.jobs import Frozen, Job, sweep_data
+from shiftproof.sweeps.jobs import Frozen, Job, algorithm_names, sweep_data, variants_of
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.retrain import check_retraining, retrain as retrain_selected
@@ -24,7 +24,6 @@ from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import Failure, SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
-from shiftproof.sweeps.variants import algorithm_names, variants_of
 
 
 @dataclass(frozen=True)
