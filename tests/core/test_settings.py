@@ -144,7 +144,7 @@ def test_the_estimators_have_settings_of_training_with_their_defaults() -> None:
     declared = declared_settings(TrainSettings)
     others = {
         *("random_state", "selection", "steps", "algorithm", "domain", "holdout", "image_size"),
-        *("augment", "verbose"),
+        *("augment", "verbose", "loss"),
     }
     for kind in (shiftproof.ShiftproofClassifier, shiftproof.ShiftproofRegressor):
         for name, parameter in inspect.signature(kind).parameters.items():
