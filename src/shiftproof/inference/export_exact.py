@@ -102,7 +102,7 @@ class LogisticLayer(nn.Module):
 
 
 class RidgeLayer(nn.Module):
-    """scikit-learn's `Ridge`: features [n, k] → numbers [n, targets]."""
+    """scikit-learn's `Ridge`: features [n, k] → numbers [n, 1]."""
 
     coefficients: Tensor
     intercept: Tensor
@@ -118,20 +118,6 @@ class RidgeLayer(nn.Module):
         return features @ self.coefficients + self.intercept
 
 
-class TargetsLayer(nn.Module):
-    """One model per target, side by side: features [n, k] → numbers [n, targets]."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.targets = nn.ModuleList(
-            LAYERS[type(each).__name__](each) for each in model.estimators_
-        )
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the numbers of all targets."""
-        return torch.cat([layer(features) for layer in self.targets], dim=1)
-
-
 # The equivalent layer of each type of model.
 LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "LogisticRegression": LogisticLayer,
@@ -142,7 +128,6 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "RandomForestRegressor": ForestLayer,
     "ExtraTreesRegressor": ForestLayer,
     "HistGradientBoostingRegressor": BoostingLayer,
-    "MultiOutputRegressor": TargetsLayer,
 }
 # User estimators with an equivalent layer for all parameter values.
 ALONE = frozenset(["HistGradientBoostingClassifier"])

@@ -85,7 +85,7 @@ class TreesLayer(nn.Module):
 
 
 class ForestLayer(nn.Module):
-    """scikit-learn's forests: features [n, k] → probabilities [n, c], or numbers [n, targets]."""
+    """scikit-learn's forests: features [n, k] → probabilities [n, c], or numbers [n, 1]."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -93,7 +93,7 @@ class ForestLayer(nn.Module):
         trees = []
         for grown in model.estimators_:
             tree = grown.tree_
-            counts = tree.value.reshape(tree.node_count, -1)  # of classes, or of targets
+            counts = tree.value.reshape(tree.node_count, -1)  # of classes, or a number
             trees.append(
                 {
                     "feature": tree.feature,

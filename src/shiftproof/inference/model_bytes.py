@@ -96,8 +96,8 @@ def model_description(model: TrainedModel) -> dict[str, Any]:
         found["update"] = model.update.to_json()
     if model.targets:
         found["targets"] = list(model.targets)
-    if model.half_widths:
-        found["half_widths"] = [own.to_json() for own in model.half_widths]
+    if model.half_widths is not None:
+        found["half_widths"] = [model.half_widths.to_json()]
     # Absent in models without a temperature, including those of earlier versions.
     if model.temperature != 1:
         found["temperature"] = model.temperature
@@ -145,7 +145,7 @@ def _fields(
         "label_shift": shift,
         "update": _update(described, form),
         "targets": tuple(described.get("targets", ())),
-        "half_widths": tuple(map(HalfWidths.from_json, described.get("half_widths", ()))),
+        "half_widths": next(map(HalfWidths.from_json, described.get("half_widths", ())), None),
     }
 
 
