@@ -35,8 +35,7 @@ import shiftproof
 from benchmarks.tables import _commit, _held_out, read
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
-from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, label_shift
+from shiftproof.inference.adaptation.label_shift import HeldOut, LabelShift, adapted, label_shift
 from shiftproof.learners.scores import scores
 from shiftproof.paper.measure import machine
 from shiftproof.training.load_run import read_arrays

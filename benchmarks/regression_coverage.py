@@ -26,8 +26,8 @@ from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped]
 
 from benchmarks.expect_methods import Sets, expect_mixture, mixture_held, widths
 from benchmarks.regression_families import KINDS, family
-from shiftproof.inference.number_estimates import number_estimate
-from shiftproof.inference.number_intervals import HalfWidths, half_width
+from shiftproof.inference.conformal import HalfWidths, half_width
+from shiftproof.inference.estimates import number_estimate
 from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import diagnose
 from shiftproof.training.outputs import NumberOutputs

@@ -78,31 +78,27 @@ _NAMES = {
     "data.tables.preprocessing": "Column Columns FEWEST_ROWS FittedColumns unseen_notes",
     "data.tables.read_file": "read_frame",
     "data.within_domain": "categorical_columns standardized standardized_by_site within_domains",
-    "inference.adaptation.held_out": "class_shares fit_calibration log_ratio",
     "inference.adaptation.label_shift": (
-        "Adapted LabelShift NO_ERROR Shares adapted checked_adapt em_shares label_shift reweighted"
-        " sampling_variances"
+        "Adapted LabelShift NO_ERROR Shares adapted checked_adapt class_shares em_shares "
+        "fit_calibration label_shift log_ratio reweighted sampling_variances"
     ),
-    "inference.adaptation.recalibrate": "recalibrated",
-    "inference.adaptation.updates": "Update closed_test",
-    "inference.compared": "compare",
-    "inference.conformal": "domain_sets score_threshold",
+    "inference.adaptation.recalibrate": "Update closed_test recalibrated",
+    "inference.conformal": "COVERAGE HalfWidths LEVELS domain_sets half_width score_threshold",
     "inference.estimates": (
-        "EXPECTED auroc_variance estimates scale_of share_estimate share_interval"
+        "EXPECTED auroc_variance estimates number_estimate scale_of share_estimate"
     ),
     "inference.expected": "Expected default_metric sentences",
-    "inference.export": "ColumnsLayer DESCRIPTION description exported to_onnx to_torchscript",
-    "inference.export_exact": "EnsembleLayer NumberEnsembleLayer as_module",
-    "inference.meta_analysis": "confidence_mixture outlier_p_values predictive random_effects reml",
+    "inference.export": "ColumnsLayer DESCRIPTION description exported own_estimator to_onnx",
+    "inference.export_layers": "EnsembleLayer NumberEnsembleLayer as_module",
+    "inference.meta_analysis": (
+        "confidence_mixture outlier_p_values predictive random_effects reml"
+    ),
+    "inference.metrics": "compare",
     "inference.model_bytes": "model_description",
     "inference.model_file": "HEADER MODEL stored_header",
     "inference.model_of_run": "trained_model",
-    "inference.number_bins": "errors_of number_bins",
-    "inference.number_estimates": "number_estimate",
-    "inference.number_intervals": "COVERAGE HalfWidths LEVELS half_width",
-    "inference.predictor": "Predictor",
-    "inference.reliability": "reliability",
-    "inference.standardized": "standardized_features",
+    "inference.predictor": "Predictor standardized_features",
+    "inference.reliability": "errors_of number_bins reliability",
     "inference.temperature": "calibrated_outputs held_out_temperature",
     "inference.typicality": "FAR FEWEST_IN_A_MEAN Typicality",
     "information.classifiers": "Posterior _concept _covariate mixture",
@@ -166,8 +162,8 @@ _NAMES = {
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
     "learners.number_scores": (
-        "checked_number_metric fitted_number_intercept fitted_number_slope number_intercept"
-        " number_scores number_slope"
+        "checked_number_metric fitted_number_intercept fitted_number_slope number_intercept "
+        "number_scores number_slope"
     ),
     "learners.number_stacking": "least_absolute least_squares number_weights",
     "learners.packed_forest": "pack unpack",
@@ -278,7 +274,7 @@ _NAMES = {
     "shift.samples": "choose_domains collect every_sample some_of",
     "shift.trained_run": "unseen_samples view_of_run",
     "sklearn.inputs": "dataset_of recognised",
-    "sklearn.messages": "Reporter",
+    "sklearn.run": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.export": "write_domainbed_runs",
@@ -342,7 +338,7 @@ _RENAMED = {
     "best_combined": ("learners.best", "combined"),
     "checking_check_data": ("data.library.checking", "check_data"),
     "cli_main": ("cli", "main"),
-    "compared_Comparison": ("inference.compared", "Comparison"),
+    "compared_Comparison": ("inference.metrics", "Comparison"),
     "comparison_Comparison": ("paper.comparison", "Comparison"),
     "comparison_Row": ("paper.comparison", "Row"),
     "concept_test_HeldOut": ("learners.algorithms.concept_test", "HeldOut"),
@@ -354,7 +350,7 @@ _RENAMED = {
     "expectation_HeldOut": ("reporting.page.expectation", "HeldOut"),
     "export_FORMATS": ("inference.export", "FORMATS"),
     "harness_BATCH": ("testing.harness", "BATCH"),
-    "held_out_HeldOut": ("inference.adaptation.held_out", "HeldOut"),
+    "held_out_HeldOut": ("inference.adaptation.label_shift", "HeldOut"),
     "index_BATCH": ("data.images.index", "BATCH"),
     "lead_lead": ("reporting.page.answer.lead", "lead"),
     "network_DECAY": ("shift.network", "DECAY"),
@@ -372,7 +368,7 @@ _RENAMED = {
     "table_Row": ("reporting.table", "Row"),
     "traces_TOLERANCE": ("testing.traces", "TOLERANCE"),
     "traces_main": ("testing.traces", "main"),
-    "updates_METHODS": ("inference.adaptation.updates", "METHODS"),
+    "updates_METHODS": ("inference.adaptation.recalibrate", "METHODS"),
 }
 # Whole modules, for tests that replace something in them.
 _MODULES = {
@@ -398,7 +394,6 @@ _MODULES = {
     "data_rotated_mnist": "data.datasets.rotated_mnist",
     "data_spawrious": "data.datasets.spawrious",
     "data_unpack": "data.library.unpack",
-    "inference_export_estimator": "inference.export_estimator",
     "learners_best": "learners.best",
     "learners_ensemble": "learners.ensemble",
     "learners_packed_boosting": "learners.packed_boosting",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import onnxruntime
 import pandas as pd
 import pytest
 import torch
@@ -52,7 +53,6 @@ def test_each_domain_held_out_as_json_and_resumed(shiftproof, folder, tmp_path, 
     assert json.loads(again)["mean"] == found["mean"]
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit.*:FutureWarning")
 def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_path):
     run = tmp_path / "run"
     asked = ["train", folder / "homes.csv", *COLUMNS, "-a", "linear", "--out", run]
@@ -72,18 +72,20 @@ def test_from_a_model_to_predictions_errors_and_files(shiftproof, folder, tmp_pa
     code, out, _ = shiftproof("evaluate", run, folder / "new.csv")
     assert code == 0
     assert "RMSE" in out
-    code, _, err = shiftproof("export", run, "--to", "torchscript", "--out", tmp_path / "m.pt")
+    code, _, err = shiftproof("export", run, "--to", "onnx", "--out", tmp_path / "m.onnx")
     assert code == 0, err
-    extra = {"shiftproof.json": ""}
-    script = torch.jit.load(tmp_path / "m.pt", _extra_files=extra)
-    described = json.loads(extra["shiftproof.json"])
+    session = onnxruntime.InferenceSession(tmp_path / "m.onnx")
+    stored = session.get_modelmeta().custom_metadata_map
+    described = json.loads(stored["shiftproof.json"])
     assert described["targets"] == ["price"]
     assert described["output"] == {"name": "predicted", "shape": ["n"], "dtype": "float32"}
     model = package.load_model(run)
     cells = model.form.read(pd.read_csv(folder / "new.csv").drop(columns=["price", "city"]))
-    assert script(torch.from_numpy(np.array(cells))).numpy() == pytest.approx(
-        frame.predicted.to_numpy(), rel=1e-5
-    )
+    (predicted,) = session.run(["predicted"], {"inputs": np.array(cells, dtype=np.float64)})
+    assert predicted == pytest.approx(frame.predicted.to_numpy(), rel=1e-5)
+    code, _, err = shiftproof("export", run, "--to", "torchscript")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "export to TorchScript was removed; export to onnx instead" in err
 
 
 def test_every_member_is_exported_as_it_predicts(folder, tmp_path):

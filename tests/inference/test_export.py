@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import warnings
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +23,6 @@ from _internals import (
     from_arrays,
     table_dataset,
     to_onnx,
-    to_torchscript,
     train,
     trained_model,
 )
@@ -37,14 +34,6 @@ def onnx_outputs(data: bytes, inputs: np.ndarray) -> np.ndarray:
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
     (probabilities,) = session.run(["probabilities"], {"inputs": inputs})
     found: np.ndarray = probabilities
-    return found
-
-
-def script_outputs(data: bytes, inputs: np.ndarray) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # newer versions: TorchScript is deprecated
-        script = torch.jit.load(io.BytesIO(data))
-    found: np.ndarray = script(torch.from_numpy(inputs)).detach().numpy()
     return found
 
 
@@ -72,7 +61,7 @@ def tabular(frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Tr
     return trained_model(config, dataset, folder)
 
 
-def test_a_table_in_both_graphs_with_its_preparation_inside(
+def test_a_table_in_a_graph_with_its_preparation_inside(
     tabular: TrainedModel, frame: pd.DataFrame
 ) -> None:
     assert isinstance(tabular.form, TableForm)
@@ -81,14 +70,10 @@ def test_a_table_in_both_graphs_with_its_preparation_inside(
     expected = tabular.probabilities(tabular.form.read(frame)).numpy()
     cells = tabular.form.cells(frame)
     assert np.isnan(cells).any()  # and a category that nobody knows, and a value far off
-    for data, outputs in (
-        (to_onnx(tabular), onnx_outputs),
-        (to_torchscript(tabular), script_outputs),
-    ):
-        found = outputs(data, cells)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
-        np.testing.assert_allclose(outputs(data, cells[:1]), expected[:1], atol=1e-5)
-    proto = onnx.load_from_string(to_onnx(tabular))
+    data = to_onnx(tabular)
+    np.testing.assert_allclose(onnx_outputs(data, cells), expected, atol=1e-5)
+    np.testing.assert_allclose(onnx_outputs(data, cells[:1]), expected[:1], atol=1e-5)
+    proto = onnx.load_from_string(data)
     described = {entry.key: entry.value for entry in proto.metadata_props}[DESCRIPTION]
     assert json.loads(described) == description(tabular)
 
@@ -128,7 +113,6 @@ def test_images_of_any_kind(
     expected = model.probabilities(model.form.read(x)).numpy()
     numbers = x.astype(np.float32) / (255 if dtype is np.uint8 else 1)
     np.testing.assert_allclose(onnx_outputs(to_onnx(model), numbers), expected, atol=1e-5)
-    np.testing.assert_allclose(script_outputs(to_torchscript(model), numbers), expected, atol=1e-5)
     assert ("batches" in description(model)) == (algorithm in ("arm", "mtl"))
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import warnings
 
 import numpy as np
 import onnx
@@ -26,10 +24,9 @@ from _internals import (
     configure,
     description,
     from_arrays,
-    inference_export_estimator as export_estimator,
+    own_estimator,
     table_dataset,
     to_onnx,
-    to_torchscript,
     train,
     trained_model,
 )
@@ -145,7 +142,7 @@ def onnx_outputs(data: bytes, inputs: np.ndarray) -> np.ndarray:
     ("algorithm", "hparams"),
     [("linear", {"penalty": 0.01}), ("boosting", {"trees": 4}), ("forest", {"trees": 3})],
 )
-def test_onnx_and_torchscript_give_the_same_probabilities(frame, tmp_path, algorithm, hparams):
+def test_onnx_gives_the_same_probabilities(frame, tmp_path, algorithm, hparams):
     model = trained(frame, algorithm, tmp_path, **hparams)
     new = frame.assign(pain=frame.pain.where(frame.index % 5 > 0, "unheard of"))
     new.loc[::6, "pain"] = None
@@ -159,10 +156,6 @@ def test_onnx_and_torchscript_give_the_same_probabilities(frame, tmp_path, algor
     stored = {entry.key: entry.value for entry in onnx.load_from_string(data).metadata_props}
     assert json.loads(stored[DESCRIPTION]) == description(model)
     assert description(model)["members"][0]["name"] == algorithm
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # newer versions: TorchScript is deprecated
-        script = torch.jit.load(io.BytesIO(to_torchscript(model)))
-    assert script(torch.from_numpy(cells)).numpy() == pytest.approx(expected, abs=1e-5)
 
 
 def columns():
@@ -187,14 +180,12 @@ def test_an_estimator_of_the_users_own_is_converted(frame, tmp_path, estimator):
     assert np.isnan(cells).any()
     expected = model.probabilities(model.form.read(frame)).numpy()
     assert onnx_outputs(to_onnx(model), cells) == pytest.approx(expected, abs=1e-5)
-    with pytest.raises(InvalidValue, match="export it to onnx"):
-        to_torchscript(model)
 
 
 def test_one_that_is_a_layer_by_itself_needs_no_conversion(frame, tmp_path):
     boosted = HistGradientBoostingClassifier(max_iter=3)
     model = trained(frame.drop(columns="pain"), boosted, tmp_path)
-    assert export_estimator.own_estimator(model) is None
+    assert own_estimator(model) is None
     expected = model.probabilities(model.form.read(frame)).numpy()
     found = onnx_outputs(to_onnx(model), model.form.cells(frame))
     assert found == pytest.approx(expected, abs=1e-5)

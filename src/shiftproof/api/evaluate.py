@@ -12,11 +12,16 @@ from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.base import Progress, silent
-from shiftproof.inference.compared import Comparison, compare
-from shiftproof.inference.metrics import DomainMetrics, domain_metrics
+from shiftproof.inference.conformal import COVERAGE
+from shiftproof.inference.metrics import (
+    Comparison,
+    DomainMetrics,
+    NumberMetrics,
+    compare,
+    domain_metrics,
+    number_metrics,
+)
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.number_intervals import COVERAGE
-from shiftproof.inference.number_metrics import NumberMetrics, number_metrics
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -21,9 +21,11 @@ def export(
 
     Args:
         model: a trained model, or the path of its run or file.
-        to: `onnx`, `torchscript` or `safetensors`.
-        out: the file to write; by default exported.onnx, .pt or .safetensors next to the model.
+        to: `onnx` or `safetensors`.
+        out: the file to write; by default exported.onnx or .safetensors next to the model.
     """
+    if to == "torchscript":
+        raise InvalidValue("export to TorchScript was removed; export to onnx instead")
     if to not in FORMATS:
         raise UnknownName("format", to, FORMATS)
     make, suffix = FORMATS[to]

@@ -15,11 +15,21 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.data.base import Progress, silent
 from shiftproof.inference.adaptation.label_shift import Adapted
-from shiftproof.inference.conformal import domain_sets, domains_needed
+from shiftproof.inference.conformal import (
+    Width,
+    checked_interval,
+    domain_sets,
+    domains_needed,
+    half_width,
+)
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.number_intervals import Width, checked_interval, half_width
-from shiftproof.reporting.number_predictions import numbers_frame, numbers_summary
-from shiftproof.reporting.predictions import frame_bytes, predictions_frame, predictions_summary
+from shiftproof.reporting.predictions import (
+    frame_bytes,
+    numbers_frame,
+    numbers_summary,
+    predictions_frame,
+    predictions_summary,
+)
 from shiftproof.training.outputs import of_classes, of_numbers
 
 if TYPE_CHECKING:

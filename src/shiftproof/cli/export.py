@@ -14,15 +14,13 @@ EXAMPLE = "Example: [bold]shiftproof export runs/first --to onnx --out heart.onn
 
 def export(
     run: options.RunOrModel,
-    to: Annotated[str, typer.Option(help="Format: onnx, torchscript or safetensors.")],
+    to: Annotated[str, typer.Option(help="Format: onnx or safetensors.")],
     out: Annotated[
         Path | None,
-        typer.Option(
-            help="File to write; default exported.onnx, .pt or .safetensors beside the model."
-        ),
+        typer.Option(help="File to write; default exported.onnx or .safetensors beside the model."),
     ] = None,
 ) -> None:
-    """Export a model to ONNX, TorchScript or safetensors.
+    """Export a model to ONNX or safetensors.
 
     The preprocessing is part of the model, or is described in a JSON file beside it.
     """

@@ -11,6 +11,20 @@ are computed on these scales and transformed back.  The sampling variance is
 - calibration slope and intercept: the variance of the fit (see `calibration_scores`);
 - average precision, F1, calibration error: the jackknife over groups of rows.  For the calibration
   error, a sum of absolute values, it is too large by a factor of up to 2.
+
+For regression:
+
+| score | additive scale | sampling variance on that scale |
+|---|---|---|
+| MAE | logarithm | var(abs(e)) / (n MAE²) |
+| RMSE | logarithm | var(e²) / (4 n MSE²) |
+| R² | −log(1 − R²) | var(e²/MSE − (y − ȳ)²/V) / n, with V the variance of the labels |
+| calibration slope | plain | the sandwich (`learners.number_scores`) |
+| calibration intercept | plain | var(e) / n |
+| interval coverage | log odds | the variance of a proportion |
+
+R² has no lower bound, and 1 − R² = MSE/V is a ratio: its logarithm has nearly normal errors.  The
+variances come from the delta method.  Scores of perfect predictions have no logarithm and are None.
 """
 
 from __future__ import annotations
@@ -23,6 +37,11 @@ import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 
 from shiftproof.learners.calibration_scores import fitted_intercept, fitted_slope
+from shiftproof.learners.number_scores import (
+    NUMBER_CARD,
+    fitted_number_intercept,
+    fitted_number_slope,
+)
 from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
@@ -80,6 +99,18 @@ class Estimate:
     additive: float
     variance: float
 
+    @classmethod
+    def of(
+        cls, value: float, scale: Scale, additive: float, variance: float, level: float
+    ) -> Estimate:
+        """Return a score with the interval of its additive value, which contains the score.
+
+        A score at its bound (0 or 1) lies outside the interval of its corrected log odds.
+        """
+        reach = float(ndtri((1 + level) / 2)) * variance**0.5
+        low, high = (scale.back(additive + sign * reach) for sign in (-1, 1))
+        return cls(value, min(low, value), max(high, value), additive, variance)
+
 
 def estimate(
     name: str, probabilities: np.ndarray, labels: np.ndarray, level: float = LEVEL
@@ -104,10 +135,7 @@ def estimate(
         additive, variance = float(np.log(value)), log_variance(losses)
     else:
         additive, variance = _log_odds(name, value, probabilities, labels)
-    reach = float(ndtri((1 + level) / 2)) * variance**0.5
-    # A score at its bound (0 or 1) lies outside the interval of its corrected log odds.
-    low, high = (scale.back(additive + sign * reach) for sign in (-1, 1))
-    return Estimate(value, min(low, value), max(high, value), additive, variance)
+    return Estimate.of(value, scale, additive, variance, level)
 
 
 def estimates(
@@ -117,25 +145,16 @@ def estimates(
     return {name: estimate(name, probabilities, labels, level) for name in EXPECTED}
 
 
-def share_interval(right: np.ndarray, level: float = LEVEL) -> tuple[float, float]:
-    """Return the log-odds confidence interval of a proportion; it always contains the proportion.
+def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
+    """Return a proportion of successes, such as a sensitivity, with its log-odds interval.
 
-    >>> low, high = share_interval(np.array([True, False] * 5))
-    >>> round(low, 2), round(high, 2)
+    >>> found = share_estimate(np.array([True, False] * 5))
+    >>> round(found.low, 2), round(found.high, 2)
     (0.23, 0.77)
     """
-    found = share_estimate(right, level)
-    return found.low, found.high
-
-
-def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
-    """Return a proportion of successes, such as a sensitivity, with its confidence interval."""
     share, variance = _share(right)
     additive, variance = float(logit(share)), variance / (share * (1 - share)) ** 2
-    reach = float(ndtri((1 + level) / 2)) * variance**0.5
-    low, high = (float(expit(additive + sign * reach)) for sign in (-1, 1))
-    value = float(right.mean())
-    return Estimate(value, min(low, value), max(high, value), additive, variance)
+    return Estimate.of(float(right.mean()), LOG_ODDS, additive, variance, level)
 
 
 def auroc_variance(probabilities: np.ndarray, labels: np.ndarray) -> float:
@@ -230,3 +249,68 @@ def _share(right: np.ndarray) -> tuple[float, float]:
     n = len(right) + 1
     share = (float(right.sum()) + 0.5) / n
     return share, share * (1 - share) / n
+
+
+# The additive value of a score and its variance, from predicted numbers [n] and labels [n].
+Additive = Callable[[np.ndarray, np.ndarray], tuple[float, float] | None]
+
+
+def number_estimate(
+    name: str, predicted: np.ndarray, labels: np.ndarray, level: float = LEVEL
+) -> Estimate | None:
+    """Return a score with its confidence interval; None if undefined or without sampling error.
+
+    >>> found = number_estimate("mae", np.zeros(4), np.array([1.0, -1.0, 3.0, -3.0]))
+    >>> round(found.low, 2), found.value, round(found.high, 2)
+    (1.14, 2.0, 3.52)
+    """
+    value = NUMBER_CARD[name](predicted, labels)
+    found = _ADDITIVE[name](predicted, labels) if len(labels) > 2 else None
+    if value is None or found is None:
+        return None
+    return Estimate.of(value, scale_of(name), *found, level)
+
+
+def _mae(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    return _logarithm(np.abs(predicted - labels))
+
+
+def _rmse(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    if (found := _logarithm(np.square(predicted - labels))) is None:
+        return None
+    return found[0] / 2, found[1] / 4
+
+
+def _r2(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+    squares, around = np.square(predicted - labels), np.square(labels - labels.mean())
+    mse, spread = float(squares.mean()), float(around.mean())
+    if not (mse > 0 and spread > 0):
+        return None
+    influence = squares / mse - around / spread
+    variance = float(influence.var(ddof=1)) / len(labels)
+    return (float(np.log(spread / mse)), variance) if variance > 0 else None
+
+
+def _logarithm(losses: np.ndarray) -> tuple[float, float] | None:
+    """Return the logarithm of a mean loss, and its variance, set to 1/n for n equal losses."""
+    mean = float(losses.mean())
+    return (float(np.log(mean)), log_variance(losses)) if mean > 0 else None
+
+
+def _fitted(fit: Callable[[np.ndarray, np.ndarray], tuple[float, float] | None]) -> Additive:
+    """Return the value and variance of a fit, or None if it has no sampling error."""
+
+    def additive(predicted: np.ndarray, labels: np.ndarray) -> tuple[float, float] | None:
+        found = fit(predicted, labels)
+        return None if found is None or not found[1] > 0 else (found[0], found[1])
+
+    return additive
+
+
+_ADDITIVE: dict[str, Additive] = {
+    "r2": _r2,
+    "mae": _mae,
+    "rmse": _rmse,
+    "calibration_slope": _fitted(fitted_number_slope),
+    "calibration_intercept": _fitted(fitted_number_intercept),
+}

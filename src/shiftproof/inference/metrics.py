@@ -1,25 +1,35 @@
-"""Metrics of a trained model on labelled samples, by domain."""
+"""Metrics of a trained model on labelled samples of new domains, and what was expected of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 
 from shiftproof.core.errors import DataError, nearest
-from shiftproof.core.text import counted, listed
+from shiftproof.core.text import counted, listed, quoted, three_digits
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.samples import Samples
+from shiftproof.inference.expected import Expected, estimate_of, metric_name
 from shiftproof.inference.model import TrainedModel
-from shiftproof.learners.scores import scores
-from shiftproof.training.outputs import Outputs
+from shiftproof.learners.scores import LOSSES, TARGETS, scores
+from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
 
 
 @dataclass(frozen=True)
-class DomainMetrics:
+class _Metrics:
+    """Metrics on one domain; a field `outputs` holds the predictions behind them."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the metrics by name, as JSON values."""
+        return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
+
+
+@dataclass(frozen=True)
+class DomainMetrics(_Metrics):
     """The metrics on one domain.
 
     The standard error of `accuracy` is √(a(1−a)/n).  `risk` is the mean of −log p(label) over the
@@ -40,10 +50,6 @@ class DomainMetrics:
     confusion: list[list[int]]
     scores: dict[str, float | None]
     outputs: Outputs = field(repr=False, compare=False)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the metrics by name, as JSON values."""
-        return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
 
 
 def labelled_domains(parts: Sequence[Samples]) -> tuple[list[tuple[str, Samples]], list[str]]:
@@ -85,12 +91,7 @@ def domain_metrics(
         )
     if unknown:
         notes.append(f"{unknown} of {total} samples have classes that the model does not know")
-    if seen := [each.domain for each in found if each.trained_on]:
-        notes.append(
-            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
-            " same samples, the accuracy there is too optimistic"
-        )
-    return found, notes
+    return found, [*notes, *_notes_on_training(found, "the accuracy there is too optimistic")]
 
 
 def _metrics(
@@ -121,3 +122,129 @@ def _metrics(
         scores(outputs.probabilities, outputs.labels) if known.any() else {},
         outputs,
     )
+
+
+@dataclass(frozen=True)
+class NumberMetrics(_Metrics):
+    """The metrics on one domain.
+
+    `standard_error` is the standard error of `mae` in `scores`, `far` the share of samples unlike
+    the training domains (None for a private model), and `outputs` the predictions behind `scores`.
+    """
+
+    domain: str
+    trained_on: bool
+    samples: int
+    scores: dict[str, float | None]
+    standard_error: float
+    far: float | None
+    target: str
+    outputs: NumberOutputs = field(repr=False, compare=False)
+
+
+def number_metrics(
+    model: TrainedModel,
+    parts: Sequence[Samples],
+    *,
+    workers: int | None = None,
+    progress: Progress = silent,
+) -> tuple[list[NumberMetrics], list[str]]:
+    """Return the metrics on each domain, and notes on samples left out."""
+    labelled, notes = labelled_domains(parts)
+    found = [_number_metrics(model, *own, workers, progress) for own in labelled]
+    return found, [*notes, *_notes_on_training(found, "the errors there are too small")]
+
+
+def _notes_on_training(
+    found: Sequence[DomainMetrics | NumberMetrics], effect: str
+) -> Iterator[str]:
+    """Yield a note if the model was trained on domains with the names of these."""
+    if seen := list(dict.fromkeys(own.domain for own in found if own.trained_on)):
+        yield (
+            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
+            f" same samples, {effect}"
+        )
+
+
+def _number_metrics(
+    model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
+) -> NumberMetrics:
+    labels = np.array([_number(label, model.target) for label in samples.labels or ()])
+    predictions = model.predict_numbers(
+        samples.inputs, sites=samples.domains, workers=workers, progress=progress
+    )
+    outputs = NumberOutputs(predictions.value_array, labels, np.arange(len(labels)))
+    errors = np.abs(outputs.predicted - outputs.labels)
+    spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else 0.0
+    return NumberMetrics(
+        domain,
+        domain in model.domains,
+        len(labels),
+        outputs.scores(),
+        spread,
+        None if model.typicality is None else predictions.far_share,
+        model.target,
+        outputs,
+    )
+
+
+def _number(label: str | None, target: str) -> float:
+    try:
+        value = float(label or "")
+    except ValueError:
+        value = float("nan")
+    if not np.isfinite(value):
+        raise DataError(
+            f"the model predicts a number, {target}, and a label is {quoted(str(label))}"
+        )
+    return value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A score of a new domain and its prediction interval, which includes its sampling error."""
+
+    domain: str
+    metric: str
+    value: float
+    low: float
+    high: float
+
+    @property
+    def state(self) -> str:
+        """`inside`, `worse` or `better` than expected."""
+        if self.low <= self.value <= self.high:
+            return "inside"
+        if self.metric in TARGETS:
+            return "worse"  # further from its target than the domains before
+        return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
+
+    @property
+    def sentence(self) -> str:
+        """The comparison in words, with advice."""
+        side = {True: "below", False: "above"}[self.value < self.low]
+        where = "inside" if self.state == "inside" else side
+        advice = {
+            "inside": "",
+            "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
+            "better": ": make sure that the model was not trained on these samples",
+        }[self.state]
+        name = metric_name(self.metric)
+        return (
+            f"{self.domain}: {name} {three_digits(self.value)} is {where} the range"
+            f" {three_digits(self.low)} to {three_digits(self.high)} expected of a new"
+            f" domain{advice}."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as JSON values."""
+        return {**vars(self), "state": self.state}
+
+
+def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
+    """Compare a new domain with the expected score; return None if its score is undefined."""
+    score = expected.headline
+    own = estimate_of(expected.metric, outputs, expected.level)
+    if own is None:
+        return None
+    return Comparison(domain, expected.metric, own.value, *score.holds(own))

@@ -29,11 +29,10 @@ from shiftproof.data.input_forms import (
 )
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, checked_adapt
-from shiftproof.inference.adaptation.recalibrate import Recalibration, recalibrated
-from shiftproof.inference.adaptation.updates import Update
+from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
+from shiftproof.inference.conformal import HalfWidths, Width
 from shiftproof.inference.model_bytes import model_bytes, model_fields
 from shiftproof.inference.model_file import MODEL, why_missing
-from shiftproof.inference.number_intervals import HalfWidths, Width
 from shiftproof.inference.predictions import NumberPredictions, Predictions
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.typicality import Typicality
@@ -217,7 +216,7 @@ class TrainedModel:
             return self.network, inputs
         if isinstance(self.form, TableForm):
             return self.network, self.form.within_sites(np.asarray(inputs), sites)
-        from shiftproof.inference.standardized import standardized_features
+        from shiftproof.inference.predictor import standardized_features
 
         return standardized_features(self.network, how, inputs, sites, self.device, workers)
 

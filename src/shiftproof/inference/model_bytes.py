@@ -1,6 +1,6 @@
 """Conversion of a model to the content of its file, and back.
 
-The file is safetensors, with a JSON header (`model_header`).  Reading it runs no code, and invalid
+The file is safetensors, with a JSON header (`model_file`).  Reading it runs no code, and invalid
 content is rejected.
 """
 
@@ -22,13 +22,11 @@ from shiftproof.core.types import Task
 from shiftproof.data.domain import as_array
 from shiftproof.data.input_forms import InputForm, TableForm, form_from_json
 from shiftproof.inference.adaptation.label_shift import LabelShift
-from shiftproof.inference.adaptation.updates import Update
-from shiftproof.inference.model_file import HEADER, header_of, require_finite
-from shiftproof.inference.model_header import check_header
-from shiftproof.inference.number_intervals import HalfWidths
+from shiftproof.inference.adaptation.recalibrate import Update
+from shiftproof.inference.conformal import HalfWidths
+from shiftproof.inference.model_file import HEADER, check_header, header_of, require_finite, under
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.typicality import Typicality
-from shiftproof.inference.weight_names import under
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.config import RunConfig
 from shiftproof.training.fitting import build_exact
@@ -126,7 +124,7 @@ def _fields(
     if rows:
         network = RowPredictor(build_exact(built, task))
     else:
-        from shiftproof.inference.network_predictor import network_predictor
+        from shiftproof.inference.predictor import network_predictor
 
         temperature = float(described.get("temperature", 1.0))
         network = network_predictor(built, task, form.input_shape, temperature)

@@ -1,19 +1,24 @@
-"""The file of a trained model: its name, its header, and messages if it cannot be read."""
+"""The file of a trained model: its name, its header with the schema, and messages."""
 
 from __future__ import annotations
 
 import json
+import math
+import typing
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import safetensors
 from safetensors import SafetensorError
 
 from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.json_values import conform, conform_fields
+from shiftproof.core.space import Regime
 from shiftproof.core.text import counted
-from shiftproof.inference.model_header import check_header
+from shiftproof.core.types import CROSS_ENTROPY
+from shiftproof.training.config import RunConfig
 
 MODEL = "model.safetensors"
 # The run on all domains, in the folder of a study.
@@ -74,3 +79,158 @@ def why_missing(path: Path) -> str:
     return (
         f"{path} holds no {MODEL}, which is written when training ends: run the same training again"
     )
+
+
+T = TypeVar("T")
+
+
+def under(prefix: str, tensors: Mapping[str, T]) -> dict[str, T]:
+    """Return the tensors whose names begin with `prefix`, with the prefix removed."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }
+
+
+_TASK = {
+    "input_shape": tuple[int, ...],
+    "num_classes": int,
+    "num_domains": int,
+    "regime": Regime,
+    "loss": str,
+    "center": tuple[float, ...],
+    "scale": tuple[float, ...],
+}
+# Fields of regression tasks only (see `Task.to_json`).
+_OF_NUMBERS = ("loss", "center", "scale")
+# Not written, and not read from other people's files: they name files of this machine.
+_OF_THIS_MACHINE = ("weights_file", "estimator")
+_CONFIG = {
+    name: kind
+    for name, kind in typing.get_type_hints(RunConfig).items()
+    if name not in _OF_THIS_MACHINE
+}
+# Settings that have a default may be absent (see `RunConfig.to_json`).
+_MAY_BE_ABSENT = (
+    "average",
+    "frozen",
+    "augment_validation",
+    "private",
+    "standardize",
+    "loss",
+    "class_weight",
+)
+_FORM: dict[str, dict[str, Any]] = {
+    "table": {
+        "kind": str,
+        "columns": tuple[Any, ...],
+        "missing_indicators": bool,
+        "parts": tuple[Any, ...],
+        "notes": tuple[str, ...],
+        "raw": bool,
+        "standardize": typing.Literal["none", "domain", "whiten"],
+    },
+    "images": {"kind": str, "image_size": int},
+    "tensor": {"kind": str, "shape": tuple[int, ...]},
+}
+_COLUMN = {"name": str, "kind": typing.Literal["number", "category"], "values": tuple[str, ...]}
+_PARTS: dict[str, dict[str, Any]] = {
+    "scaled": {"kind": str, "column": int, "median": float, "mean": float, "std": float},
+    "one-hot": {"kind": str, "column": int, "codes": tuple[int, ...]},
+    "is-missing": {"kind": str, "column": int},
+}
+_LIST, _TABLE = tuple[float, ...], tuple[tuple[float, ...], ...]
+_LABEL_SHIFT = {
+    **dict.fromkeys(("shares", "bias", "error"), _LIST),
+    **dict.fromkeys(("slope", "gap", "gap_spread"), float),
+    "domains": int,
+}
+_UPDATE = {
+    "method": typing.Literal["original", "intercept", "slope", "revision"],
+    "slope": float,
+    "intercepts": _LIST,
+    "effects": _TABLE,
+    "columns": tuple[int, ...],
+    "center": _LIST,
+    "scale": _LIST,
+}
+
+
+def check_header(described: Mapping[str, Any]) -> None:
+    """Raise `ValueError` unless a header in this version's format is well formed."""
+    conform_fields(
+        described,
+        {
+            "format": int,
+            "version": str,
+            "config": Mapping[str, Any],
+            "task": Mapping[str, Any],
+            "classes": tuple[str, ...],
+            "domains": tuple[str, ...],
+            "form": Mapping[str, Any],
+            "columns": Mapping[str, str],
+            "adaptation": Mapping[str, Any],  # of earlier versions; it is not used
+            "label_shift": _LABEL_SHIFT,
+            "update": _UPDATE,
+            "temperature": float,
+            "targets": tuple[str, ...],
+            "half_widths": tuple[Any, ...],
+        },
+        "the header",
+        optional=("adaptation", "label_shift", "update", "temperature", "targets", "half_widths"),
+    )
+    conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
+    conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
+    _check_form(described["form"])
+    task, classes = described["task"], described["classes"]
+    _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
+    _require(len(set(classes)) == len(classes), "a class occurs twice")
+    _require(len(classes) == task["num_classes"], "classes and task.num_classes differ")
+    _require(bool(classes) != bool(described.get("targets")), "it has neither classes nor targets")
+    loss = described["config"].get("loss", CROSS_ENTROPY)
+    _require(loss == task.get("loss", CROSS_ENTROPY), "config.loss and task.loss differ")
+    _require((loss == CROSS_ENTROPY) == bool(classes), "loss and classes do not fit each other")
+    center, scale = task.get("center", (0.0,)), task.get("scale", (1.0,))
+    _require(all(map(math.isfinite, center)), "task.center must be finite")
+    _require(all(0 < each < math.inf for each in scale), "task.scale must be positive")
+    targets, widths = described.get("targets", ()), described.get("half_widths", ())
+    _require(len(center) == len(scale) == 1, "task.center and task.scale must have one entry")
+    _require(max(len(targets), len(widths)) <= 1, "it predicts more than one number")
+    _require(task["num_domains"] > 0, "task.num_domains must be positive")
+    _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
+    _require(not ("half_widths" in described and classes), "classes have no half_widths")
+    if "label_shift" in described:
+        own = described["label_shift"]
+        lengths = {len(own[name]) for name in ("shares", "bias", "error")}
+        _require(lengths == {len(classes)}, "label_shift and classes differ")
+        _require(own["domains"] > 1, "label_shift.domains must be at least 2")
+    if "update" in described:
+        own = len(described["update"]["intercepts"])
+        _require(own == len(classes), "update and classes differ")
+
+
+def _check_form(form: Mapping[str, Any]) -> None:
+    kind = form.get("kind")
+    conform(kind, str, "form.kind")
+    if kind not in _FORM:
+        return  # from a newer version: `form_from_json` raises
+    conform_fields(form, _FORM[kind], "form", optional=("notes", "raw", "standardize"))
+    if kind == "images":
+        _require(form["image_size"] > 0, "form.image_size must be positive")
+    elif kind == "tensor":
+        _require(all(size > 0 for size in form["shape"]), "form.shape must be positive")
+    else:
+        for position, column in enumerate(form["columns"]):
+            conform_fields(column, _COLUMN, f"form.columns[{position}]")
+        for position, part in enumerate(form["parts"]):
+            where = f"form.parts[{position}]"
+            conform(part, Mapping[str, Any], where)
+            conform(part.get("kind"), str, f"{where}.kind")
+            _require(part["kind"] in _PARTS, f"{where}.kind is unknown")
+            conform_fields(part, _PARTS[part["kind"]], where)
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise ValueError(message)

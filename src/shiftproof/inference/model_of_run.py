@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,10 +14,9 @@ from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, TensorForm, form_of
 from shiftproof.data.splits import Split
-from shiftproof.inference.adaptation.held_out import HeldOut
-from shiftproof.inference.adaptation.label_shift import label_shift
+from shiftproof.inference.adaptation.label_shift import HeldOut, label_shift
+from shiftproof.inference.conformal import HalfWidths
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.number_intervals import HalfWidths
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.temperature import held_out_temperature
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
@@ -60,17 +58,27 @@ def trained_model(
     modules = state["algorithm"]["modules"]
     held_out = HeldOut.from_state(modules) if classes else None
     splits = config.training_splits(dataset)
-    parts = ("out",) if config.private else Split._fields
     # Learners that are fitted at once are calibrated on whole held-out domains.
     tempered = classes and not exact
-    domains = _Domains(network, dataset, splits, parts, form, config.device, progress, tempered)
-    typicality = None if config.private else domains.typicality()
+    # A private model stores nothing of its training domains but the temperature.
+    parts = Split._fields if not config.private else ("out",) if tempered else ()
+    trained_on, out = _described(
+        network, dataset, splits, parts, form, config.device, progress, tempered
+    )
+    typicality = None
+    if not config.private:
+        # Without held-out samples, training samples are used, which look slightly more typical.
+        seen = [
+            {name: own.representation for name, own in domains.items()}
+            for domains in (trained_on, out or trained_on)
+        ]
+        typicality = Typicality.fit(*seen)
     if tempered:
-        from shiftproof.inference.network_of_run import with_temperature
-
-        network = with_temperature(network, domains.temperature())
+        network.temperature = held_out_temperature(
+            {name: (own.probabilities, own.labels) for name, own in out.items()}
+        )
     if isinstance(dataset, FrozenFeatures):
-        from shiftproof.inference.network_of_run import with_stem
+        from shiftproof.inference.predictor import with_stem
 
         form = dataset.source
         network = with_stem(network, dataset, fitted, config.device)
@@ -94,7 +102,7 @@ def trained_model(
 def _network(config: RunConfig, task: Task, folder: Path, state: State) -> Predictor | RowPredictor:
     """Return the trained predictor of a run, with the weights that the run evaluates."""
     if not ALGORITHMS.get(config.algorithm).exact:
-        from shiftproof.inference.network_of_run import network_of_run
+        from shiftproof.inference.predictor import network_of_run
 
         return network_of_run(config, task, folder)
     return RowPredictor(fitted_exact(config, task, folder, state))
@@ -108,69 +116,38 @@ class _Seen(NamedTuple):
     labels: np.ndarray
 
 
-class _Domains:
-    """Representations and probabilities of some samples of each training domain, read once."""
+def _described(
+    network: Predictor | RowPredictor,
+    dataset: DomainDataset,
+    splits: Mapping[str, Split],
+    parts: Sequence[str],
+    form: InputForm,
+    device: str,
+    progress: Progress,
+    tempered: bool,
+) -> tuple[dict[str, _Seen], dict[str, _Seen]]:
+    """Return what the model makes of some training and held-out samples of each training domain.
 
-    def __init__(
-        self,
-        network: Predictor | RowPredictor,
-        dataset: DomainDataset,
-        splits: Mapping[str, Split],
-        parts: Sequence[str],
-        form: InputForm,
-        device: str,
-        progress: Progress,
-        tempered: bool,
-    ) -> None:
-        self._tempered = tempered
-        self._network, self._form, self._device = network, form, device
-        self._progress, self._done = progress, 0
-        self._domains = [domain for domain in dataset.domains if domain.name in splits]
-        # The splits are in random order, so the first rows are a random sample.
-        self._rows = {
-            part: {d.name: getattr(splits[d.name], part)[:MOST_SAMPLES] for d in self._domains}
-            for part in parts
-        }
-
-    def typicality(self) -> Typicality:
-        """Describe the training domains."""
-        trained_on = {name: own.representation for name, own in self._trained_on.items()}
-        held_out = {name: own.representation for name, own in self._held_out.items()}
-        # Without held-out samples, training samples are used, which look slightly more typical.
-        return Typicality.fit(trained_on, held_out or trained_on)
-
-    def temperature(self) -> float:
-        """Return the temperature that minimises the log loss on the held-out samples."""
-        return held_out_temperature(
-            {name: (own.probabilities, own.labels) for name, own in self._held_out.items()}
-        )
-
-    @property
-    def _parts(self) -> tuple[dict[str, _Seen], ...]:
-        return self._trained_on, self._held_out
-
-    @cached_property
-    def _trained_on(self) -> dict[str, _Seen]:
-        return self._seen("in_")
-
-    @cached_property
-    def _held_out(self) -> dict[str, _Seen]:
-        return self._seen("out")
-
-    def _seen(self, part: str) -> dict[str, _Seen]:
-        total = sum(len(index) for rows in self._rows.values() for index in rows.values())
-        found = {}
-        for domain in self._domains:
-            subset = EvaluationSet(domain.name, domain, self._rows[part][domain.name])
-            answered = self._tempered and part == "out"
-            batches = []
-            for batch in self._network.described(
-                subset, self._form, self._device, answered=answered
-            ):
-                batches.append(batch)
-                self._done += len(batch[0])
-                self._progress("describing the training domains", self._done, total)
-            if batches:
-                seen, chances = map(np.concatenate, zip(*batches, strict=True))
-                found[domain.name] = _Seen(seen, chances, domain.label_array[subset.index])
-        return found
+    Only the given `parts` of the splits are read; the held-out part has probabilities if
+    `tempered`.
+    """
+    # The splits are in random order, so the first rows are a random sample.
+    subsets = [
+        (part, EvaluationSet(domain.name, domain, rows))
+        for part in parts
+        for domain in dataset.domains
+        if domain.name in splits and len(rows := getattr(splits[domain.name], part)[:MOST_SAMPLES])
+    ]
+    total, done = sum(len(subset.index) for _, subset in subsets), 0
+    seen: dict[str, dict[str, _Seen]] = {part: {} for part in Split._fields}
+    for part, subset in subsets:
+        batches = []
+        answered = tempered and part == "out"
+        for batch in network.described(subset, form, device, answered=answered):
+            batches.append(batch)
+            done += len(batch[0])
+            progress("describing the training domains", done, total)
+        representation, chances = map(np.concatenate, zip(*batches, strict=True))
+        labels = subset.domain.label_array[subset.index]
+        seen[part][subset.name] = _Seen(representation, chances, labels)
+    return seen["in_"], seen["out"]

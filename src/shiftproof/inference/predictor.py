@@ -1,24 +1,38 @@
-"""Networks for prediction: an algorithm, and the frozen network that computes its features."""
+"""Networks for prediction: an algorithm, and the frozen network (stem) before it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.types import CLASSIFICATION
-from shiftproof.data import Domain
+from shiftproof.core.standardize import NONE
+from shiftproof.core.types import CLASSIFICATION, Task
+from shiftproof.data.base import FittedPreparation
 from shiftproof.data.domain import as_array, as_float_rows, as_numbers
-from shiftproof.data.input_forms import InputForm, Inputs, TableForm
-from shiftproof.inference.representation import seen_by
-from shiftproof.inference.weight_names import under
+from shiftproof.data.input_forms import InputForm, Inputs, ReadyInputs, TableForm, as_ready
+from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
+from shiftproof.data.within_domain import standardized_by_site
+from shiftproof.inference.model_file import under
+from shiftproof.inference.row_predictor import RowPredictor, without_labels
+from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.exact import STORED, Exact
 from shiftproof.models.risk import class_probabilities
+from shiftproof.models.side_by_side import StandardUnits
+from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
+from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import read_in_order
 from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
+from shiftproof.training.features import untrained_stem
+from shiftproof.training.fitting import build_exact
+from shiftproof.training.frozen_features import FrozenFeatures
+from shiftproof.training.load_run import without_starting_weights
+from shiftproof.training.trainer import build_algorithm
 
 
 class Predictor(nn.Module):
@@ -54,6 +68,18 @@ class Predictor(nn.Module):
             logits = self(x)
         return given[0].flatten(1), logits
 
+    @torch.no_grad()
+    def seen(self, x: Tensor, form: InputForm) -> tuple[Tensor, Tensor]:
+        """Return the representation for typicality, [n, k], and the logits, both on the CPU.
+
+        The representation is the input of the head; for a table it is the features themselves,
+        because a network may have learnt to ignore some.
+        """
+        representation, logits = self.represented(x)
+        if isinstance(form, TableForm):
+            representation = torch.from_numpy(form.features(as_array(x)))
+        return representation.float().cpu(), logits.float().cpu()
+
     def weights(self) -> dict[str, Tensor]:
         """Return everything that predictions depend on, by name, as copies on the CPU."""
         return {
@@ -77,7 +103,7 @@ class Predictor(nn.Module):
             if isinstance(form, TableForm) and not answered:
                 yield as_float_rows(form.features(as_array(x))), none
                 continue
-            seen, logits = seen_by(self, x.to(device), form)
+            seen, logits = self.seen(x.to(device), form)
             chances = class_probabilities(logits.double()).numpy() if answered else none
             yield seen.numpy(), chances
 
@@ -85,10 +111,8 @@ class Predictor(nn.Module):
         self, inputs: Inputs, form: InputForm, device: str, workers: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield representations, and probabilities or numbers in label units, batch by batch."""
-        domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
-        subset = EvaluationSet(domain.name, domain, np.arange(len(domain)))
-        for x, _ in read_in_order(subset, reading_threads(workers)):
-            seen, logits = seen_by(self, x.to(device), form)
+        for x, _ in read_in_order(without_labels(inputs), reading_threads(workers)):
+            seen, logits = self.seen(x.to(device), form)
             task = self.algorithm.task
             if task.kind == CLASSIFICATION:
                 yield seen.numpy(), class_probabilities(logits).numpy()
@@ -123,7 +147,7 @@ class StemPredictor(Predictor):
 
     def load(self, weights: Mapping[str, Any]) -> None:
         """Load the weights that `weights` returned."""
-        self.algorithm.load({name: as_array(weights[name]) for name in (STORED,)})
+        self.algorithm.load({STORED: as_array(weights[STORED])})
         super().load(weights)
 
     def _parts(self) -> dict[str, nn.Module]:
@@ -133,3 +157,87 @@ class StemPredictor(Predictor):
 def as_tensor(value: Tensor | np.ndarray) -> Tensor:
     """Return a tensor; arrays are copied."""
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
+
+
+def in_standard_units(networks: nn.Module, fitted: FittedColumns) -> nn.Module:
+    """Return networks side by side, with features standardised as fitted in a run."""
+    scaled = [part for part in fitted.parts if isinstance(part, Scaled)]
+    units = StandardUnits(len(scaled), FARTHEST)
+    units.columns = torch.tensor([part.column for part in scaled])
+    units.mean = torch.tensor([part.mean for part in scaled])
+    units.std = torch.tensor([part.std for part in scaled])
+    return nn.Sequential(networks, units)
+
+
+def stem_of(
+    config: RunConfig, image_shape: tuple[int, ...], features_shape: tuple[int, ...]
+) -> nn.Module:
+    """Return the stem of a run's model, without its weights."""
+    networks = untrained_stem(config.frozen, image_shape)
+    several = "," in config.frozen["backbone"]
+    if not several or config.standardize != NONE or ALGORITHMS.get(config.algorithm).exact:
+        return networks
+    return nn.Sequential(networks, StandardUnits(math.prod(features_shape), FARTHEST))
+
+
+def network_predictor(
+    config: RunConfig, task: Task, input_shape: tuple[int, ...], temperature: float
+) -> Predictor:
+    """Return the predictor of a run, without its weights, on its device."""
+    stem = stem_of(config, input_shape, task.input_shape) if config.frozen else None
+    if ALGORITHMS.get(config.algorithm).exact:
+        return StemPredictor(build_exact(config, task), stem).to(config.device)
+    return Predictor(build_algorithm(config, task), stem, temperature).to(config.device)
+
+
+def network_of_run(config: RunConfig, task: Task, folder: Path) -> Predictor:
+    """Return the network of a run, with the weights that the run evaluates."""
+    unweighted = without_starting_weights(config, config.device)
+    trained = build_algorithm(unweighted, task)
+    with weights_in_place(folder, config, trained, read_checkpoint(folder)):
+        weights = Predictor(trained).weights()
+    network = Predictor(build_algorithm(unweighted, task))
+    network.load(weights)
+    return network
+
+
+def with_stem(
+    network: Predictor | RowPredictor,
+    features: FrozenFeatures,
+    fitted: FittedPreparation | None,
+    device: str,
+) -> Predictor:
+    """Return a predictor that also computes the features with the frozen network."""
+    stem = features.network()
+    if isinstance(network.algorithm, Exact):
+        return StemPredictor(network.algorithm, stem.to(device))
+    if isinstance(fitted, FittedColumns):
+        stem = in_standard_units(stem, fitted)
+    return Predictor(network.algorithm, stem.to(device), network.temperature)
+
+
+@torch.no_grad()
+def standardized_features(
+    network: Predictor | RowPredictor,
+    standardize: str,
+    inputs: Inputs,
+    sites: Sequence[str] | None,
+    device: str,
+    workers: int | None = None,
+) -> tuple[Predictor | RowPredictor, ReadyInputs]:
+    """Return the network after the features, and its standardised inputs.
+
+    The mean and standard deviation of a site are computed from all its given rows, independently of
+    the batch size.  For images, the features of the frozen network are standardised, not the
+    images; so these features are computed first, and the returned network excludes the frozen one.
+    """
+    parts = []
+    for batch, _ in read_in_order(without_labels(inputs), reading_threads(workers)):
+        rows = as_numbers(batch.to(device))
+        parts.append((rows if network.stem is None else network.stem(rows)).float().cpu())
+    x = torch.cat(parts).numpy()
+    categorical = np.zeros(x.shape[1], dtype=bool)
+    standard = as_ready(standardized_by_site(x, sites, categorical, standardize).astype(x.dtype))
+    if isinstance(network.algorithm, Exact):
+        return RowPredictor(network.algorithm), standard
+    return Predictor(network.algorithm, temperature=network.temperature), standard

@@ -3,7 +3,8 @@
 The samples of a domain are grouped into ten bins of equal width by their probability.  Each bin has
 the mean probability, and the observed frequency with its confidence interval.  Calibrated
 probabilities lie on the diagonal.  With two classes the probability is that of the second class;
-with more it is that of the predicted class, as in the expected calibration error.
+with more it is that of the predicted class, as in the expected calibration error.  Predicted
+numbers are grouped into equally filled bins; no single row is shown.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.inference.estimates import LEVEL, share_interval
+from shiftproof.inference.estimates import LEVEL, share_estimate
 from shiftproof.learners.calibration_scores import BINS
-from shiftproof.training.outputs import Outputs
+from shiftproof.training.outputs import NumberOutputs, Outputs
 
 
 class Bin(NamedTuple):
@@ -36,13 +37,69 @@ def reliability(outputs: Outputs, level: float = LEVEL) -> list[Bin]:
         happened = outputs.probabilities.argmax(axis=1) == outputs.labels
     # As in scikit-learn's `calibration_curve`, a probability on an edge belongs to the lower bin.
     place = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], probability)
-    return [
-        Bin(
-            float(probability[own].mean()),
-            float(happened[own].mean()),
-            *share_interval(happened[own], level),
-            int(own.sum()),
-        )
-        for own in (place == number for number in range(BINS))
-        if own.any()
-    ]
+    found = []
+    for number in range(BINS):
+        rows = place == number
+        if rows.any():
+            share = share_estimate(happened[rows], level)
+            found.append(
+                Bin(
+                    float(probability[rows].mean()),
+                    share.value,
+                    share.low,
+                    share.high,
+                    int(rows.sum()),
+                )
+            )
+    return found
+
+
+# Most bins of numbers, and fewest rows of one.
+MOST_BINS, FEWEST = 10, 10
+# Quantiles that bound the range of the labels of a bin, and of the errors of a domain.
+RANGE = (0.1, 0.9)
+
+
+class NumberBin(NamedTuple):
+    """Rows with similar predictions: mean prediction and label, and `RANGE` of the labels."""
+
+    predicted: float
+    label: float
+    low: float
+    high: float
+    samples: int
+
+
+class Errors(NamedTuple):
+    """Label minus prediction in one domain: mean, median, quartiles, and `RANGE`."""
+
+    mean: float
+    median: float
+    quartiles: tuple[float, float]
+    range: tuple[float, float]
+    samples: int
+
+
+def number_bins(own: NumberOutputs) -> list[NumberBin]:
+    """Return up to `MOST_BINS` equally filled bins, in the order of their predictions.
+
+    >>> own = NumberOutputs(np.arange(40.0), np.arange(40.0) + 1, np.arange(40))
+    >>> [(each.predicted, each.label, each.samples) for each in number_bins(own)]
+    [(4.5, 5.5, 10), (14.5, 15.5, 10), (24.5, 25.5, 10), (34.5, 35.5, 10)]
+    """
+    count = max(1, min(MOST_BINS, len(own.labels) // FEWEST))
+    order = np.argsort(own.predicted, kind="stable")
+    found = []
+    for rows in np.array_split(order, count):
+        low, high = (float(q) for q in np.quantile(own.labels[rows], RANGE))
+        predicted, label = float(own.predicted[rows].mean()), float(own.labels[rows].mean())
+        found.append(NumberBin(predicted, label, low, high, len(rows)))
+    return found
+
+
+def errors_of(own: NumberOutputs) -> Errors:
+    """Return a summary of the errors, label minus prediction."""
+    errors = own.labels - own.predicted
+    points = (RANGE[0], 0.25, 0.5, 0.75, RANGE[1])
+    low, first, median, third, high = (float(q) for q in np.quantile(errors, points))
+    return Errors(float(errors.mean()), median, (first, third), (low, high), len(errors))

@@ -30,9 +30,9 @@ class RowPredictor:
         self, inputs: Inputs, form: InputForm, device: str, workers: int | None
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Yield representations, and probabilities or numbers in label units, batch by batch."""
-        domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
-        for rows in batches_of(EvaluationSet(domain.name, domain, np.arange(len(domain)))):
-            x = np.asarray(domain.rows(rows))
+        subset = without_labels(inputs)
+        for rows in batches_of(subset):
+            x = np.asarray(subset.domain.rows(rows))
             yield represented_rows(x, form), self.answer(as_float_rows(x))
 
     def described(
@@ -57,6 +57,12 @@ class RowPredictor:
     def load(self, weights: Mapping[str, Any]) -> None:
         """Load the weights that `weights` returned."""
         self.algorithm.load(weights)
+
+
+def without_labels(inputs: Inputs) -> EvaluationSet:
+    """Return all inputs as samples of one domain, with labels 0 that are not used."""
+    domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
+    return EvaluationSet(domain.name, domain, np.arange(len(domain)))
 
 
 def represented_rows(x: np.ndarray, form: InputForm) -> np.ndarray:

@@ -22,7 +22,7 @@ SMALLEST = 1e-15
 # Scores where lower is better; the last two are for regression (`learners.number_scores`).
 LOSSES = ("log_loss", "brier", "calibration_error", "mae", "rmse")
 # Scores that are best at one value, with the value for calibrated predictions; the last is the
-# coverage of 90% prediction intervals (`inference.number_intervals`).
+# coverage of 90% prediction intervals (`inference.conformal`).
 TARGETS = {"calibration_slope": 1.0, "calibration_intercept": 0.0, "interval_coverage": 0.9}
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from shiftproof.core.text import counted
 from shiftproof.inference.adaptation.compare_sites import Comparison
 from shiftproof.inference.adaptation.label_shift import Adapted
-from shiftproof.inference.adaptation.recalibrate import Recalibration
-from shiftproof.inference.adaptation.updates import METHODS
+from shiftproof.inference.adaptation.recalibrate import METHODS, Recalibration
 
 # The most classes in a line: those with the largest estimated shares.
 MOST_CLASSES = 5

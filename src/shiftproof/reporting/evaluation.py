@@ -6,10 +6,13 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from shiftproof.inference.metrics import DomainMetrics
-from shiftproof.inference.number_metrics import NumberMetrics
-from shiftproof.reporting.number_predictions import number_card_table, numbers_table
-from shiftproof.reporting.predictions import assessment_table, card_table
+from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
+from shiftproof.reporting.predictions import (
+    assessment_table,
+    card_table,
+    number_card_table,
+    numbers_table,
+)
 
 
 def evaluation_tables(

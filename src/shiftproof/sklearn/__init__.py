@@ -1,6 +1,5 @@
 """Shiftproof as scikit-learn estimators."""
 
-from shiftproof.sklearn.classifier import ShiftproofClassifier
-from shiftproof.sklearn.regressor import ShiftproofRegressor
+from shiftproof.sklearn.estimators import ShiftproofClassifier, ShiftproofRegressor
 
 __all__ = ["ShiftproofClassifier", "ShiftproofRegressor"]

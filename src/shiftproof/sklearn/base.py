@@ -28,16 +28,15 @@ from shiftproof.learners.estimator import ESTIMATOR, title
 from shiftproof.sklearn.inputs import (
     KINDS,
     Kind,
+    Names,
     as_numpy,
     dataset_of,
+    domains_of,
     kind_of_form,
     recognised,
     weights_of,
 )
-from shiftproof.sklearn.messages import Reporter, value_errors
-from shiftproof.sklearn.names import Names
-from shiftproof.sklearn.run import train_model
-from shiftproof.sklearn.sample_domain import domains_of
+from shiftproof.sklearn.run import Reporter, train_model, value_errors
 from shiftproof.sklearn.stored import (
     damaged_estimator,
     is_run,

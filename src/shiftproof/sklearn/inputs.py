@@ -1,18 +1,20 @@
-"""The inputs `X` of the estimators: tables, data frames, images, paths of image files."""
+"""The inputs `X` of the estimators: tables, data frames, images, paths; and labels and domains."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 from torch import Tensor
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import counted, listed
 from shiftproof.core.types import REGRESSION, Kind as TaskKind
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.arrays import from_arrays
@@ -24,7 +26,9 @@ from shiftproof.data.images.files import (
     numbered_path,
 )
 from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
+from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.groups import checked_weights
+from shiftproof.learners.algorithms import ALGORITHMS
 
 Kind = Literal["table", "frame", "images", "paths"]
 # The name of each kind in errors.
@@ -129,3 +133,105 @@ def dataset_of(
         torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in parts
     ]
     return replace(made, domains=(Domain(domains[0], *joined),))
+
+
+@dataclass(frozen=True)
+class Names:
+    """Sorted distinct values in their original type, each with its text."""
+
+    values: np.ndarray
+    texts: tuple[str, ...]
+
+    @classmethod
+    def of(cls, given: Any, what: str) -> tuple[Names, np.ndarray]:
+        """Return the distinct entries of `given`, and the index of each entry among them.
+
+        `what` is the name of the parameter in errors.
+        """
+        import pandas as pd
+
+        entries = np.asarray(given)
+        if entries.ndim != 1:
+            raise DataError(
+                f"`{what}` must be [n], one entry per sample, not of shape {entries.shape}"
+            )
+        missing = np.flatnonzero(pd.isna(entries))
+        if len(missing):
+            raise DataError(
+                f"`{what}` has no value for {counted(len(missing), 'sample')}; the first is"
+                f" {what}[{missing[0]}]; fill it or leave the sample out"
+            )
+        try:
+            values, codes = np.unique(entries, return_inverse=True)
+        except TypeError:
+            types = sorted({type(entry).__name__ for entry in entries})
+            raise DataError(
+                f"`{what}` mixes {' and '.join(types)}, which cannot be sorted; make them all"
+                " strings or all numbers"
+            ) from None
+        return cls(values, _texts(values, what)), codes
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values from which `from_json` rebuilds the names."""
+        return {"dtype": self.values.dtype.str, "values": self.values.tolist()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any], what: str) -> Names:
+        """Rebuild the names from the result of `to_json`."""
+        values = np.array(value["values"], dtype=np.dtype(value["dtype"]))
+        return cls(values, _texts(values, what))
+
+
+def _texts(values: np.ndarray, what: str) -> tuple[str, ...]:
+    found: dict[str, object] = {}
+    for value in values:
+        text = text_of(value)
+        if text is None:
+            raise DataError(
+                f"`{what}` holds {str(value)!r}, which means a missing value; rename it"
+            )
+        if text in found:
+            alike = listed([str(found[text]), str(value)])
+            raise DataError(
+                f"`{what}` holds different values with the same text ({alike}); rename one"
+            )
+        found[text] = value
+    return tuple(found)
+
+
+# The name of the single domain if no domains are given.
+ONE_DOMAIN = "all"
+# Algorithms of these families do not compare domains, so they need none.
+WITHOUT_DOMAINS = ("baseline", "exact")
+
+
+def require_none_of(other: Mapping[str, Any]) -> None:
+    """Raise for unknown keywords; for those of other estimators, suggest `sample_domain`."""
+    for name in other:
+        if name in ("groups", "domains", "domain", "sites", "environments"):
+            raise DataError(f"`fit` has no {name!r}; the domain of each sample is `sample_domain`")
+        raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
+
+
+def domains_of(
+    algorithm: str | BaseEstimator, sample_domain: Any, samples: int
+) -> tuple[Names, np.ndarray]:
+    """Return the domains, and the domain index of each sample."""
+    named = isinstance(algorithm, str)  # a scikit-learn estimator needs no domains
+    compares = named and ALGORITHMS.get(algorithm).family not in WITHOUT_DOMAINS
+    advice = '`algorithm="erm"` does not use domains'
+    if sample_domain is None:
+        if compares:
+            raise DataError(
+                f"{algorithm} compares domains and needs the domain of each sample"
+                " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
+                f" without any, {advice}"
+            )
+        return Names.of([ONE_DOMAIN] * samples, "sample_domain")
+    domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
+    if compares and len(domains.texts) == 1:
+        raise DataError(
+            f"{algorithm} compares domains, and all {len(where)} samples are from one,"
+            f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
+        )
+    return domains, where

@@ -22,7 +22,6 @@ from _internals import (
     render_Source as Source,
     results_page,
     share_estimate,
-    share_interval,
     share_map,
     short_card,
     shortfall_plot,
@@ -111,8 +110,8 @@ def test_the_card_has_sensitivity_specificity_and_baselines_beside_it(mixed):
     for title, label in (("Sensitivity", 1), ("Specificity", 0)):
         recall = recall_score(own.labels, predicted, pos_label=label)
         assert west[title].text == f"{100 * recall:.1f}"
-    low, high = share_interval(predicted[own.labels == 1] == 1)
-    assert west["Sensitivity"].interval == f"{100 * low:.1f}–{100 * high:.1f}"
+    share = share_estimate(predicted[own.labels == 1] == 1)
+    assert west["Sensitivity"].interval == f"{100 * share.low:.1f}–{100 * share.high:.1f}"
     assert west["Accuracy"].text == west["Random forest"].text == "70.0"
     assert west["Commonest class"].text == "90.0"
     labels = [row.label for row in table.rows]
@@ -135,7 +134,7 @@ def test_several_classes_have_no_sensitivity(made):
 def test_a_share_has_the_estimate_of_an_accuracy():
     right = np.array([True] * 7 + [False] * 3)
     found = share_estimate(right)
-    assert (found.low, found.high) == share_interval(right)
+    assert found.low < 0.7 < found.high
     assert found.value == 0.7
     assert found.additive == pytest.approx(np.log(7.5 / 3.5))
     assert found.variance == pytest.approx(11 / (7.5 * 3.5))

@@ -1,14 +1,277 @@
-"""Updates of a model with labelled rows of a new site, evaluated by cross-validation."""
+"""Updates of a model with a few labelled rows of a new site, to the extent the rows support.
+
+With m(y|x) the probabilities of the trained model and z standardised features, the updates are
+
+    original       log p(y|x) = log m(y|x)
+    intercept      log p(y|x) = log m(y|x) + a(y)
+    slope          log p(y|x) = b log m(y|x) + a(y)
+    revision       log p(y|x) = b log m(y|x) + a(y) + zᵀβ(y)
+
+each normalised over y.  For two classes these are recalibration in the large, logistic
+recalibration and re-estimation of the effects of the features.  A *closed testing procedure*
+selects one by likelihood-ratio tests at level α: the largest update is tested against the original;
+if that is rejected, against the intercept; and if that is rejected too, against the slope.  The
+first that is not rejected is selected.  So a correct original is rejected with probability at most
+α, however many updates there are.
+
+With few rows, the statistic against the original tends to exceed its χ² distribution.  But if the
+original is correct, labels follow its probabilities.  So with fewer than `LARGE_SAMPLE` rows the
+original is rejected only if an exact test also rejects it: labels are drawn from the original until
+`ENOUGH` draws have a larger statistic, at most `DRAWS` times.
+
+A revision is considered only with ten rows of the rarest class for each feature.  Its effects β are
+shrunk towards 0, and its other coefficients towards the slope's fit, by the factor (χ² − df) / χ²
+of its own test against the slope.
+
+References: Vergouwe et al. (2017), *A closed testing procedure to select an appropriate method for
+updating prediction models*; Steyerberg et al. (2004), *Validation and updating of predictive
+logistic regression models: a study on sample size and shrinkage*; Van Houwelingen and le Cessie
+(1990), *Predictive value of statistical models*; Besag and Clifford (1991), *Sequential Monte Carlo
+p-values*.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.optimize import minimize  # type: ignore[import-untyped]
+from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
-from shiftproof.inference.adaptation.updates import SMALLEST, Step, Update, closed_test
+
+SMALLEST = 1e-7
+LEVEL = 0.05
+METHODS = ("original", "intercept", "slope", "revision")
+# Fewest rows of the rarest class for each feature of a revision (Peduzzi et al., 1996).
+ROWS_A_FEATURE = 10
+# Bounds of the coefficients: beyond, classes are separated and any value fits.
+LARGEST = 15.0
+# Fewest rows for the χ² approximation; otherwise, most draws, and exceedances at which to stop.
+LARGE_SAMPLE, DRAWS, ENOUGH = 100, 199, 20
+
+
+@dataclass(frozen=True)
+class Update:
+    """An update of a model: ``method``, ``slope`` b, ``intercepts`` a [c], ``effects`` β [k, c].
+
+    ``center`` and ``scale`` [k] standardise the features of a revision, which are in ``columns``
+    [k]; all three are empty for the other methods.
+    """
+
+    method: str
+    slope: float
+    intercepts: np.ndarray
+    effects: np.ndarray
+    columns: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+
+    def applied(self, probabilities: np.ndarray, features: np.ndarray | None) -> np.ndarray:
+        """Return updated probabilities [n, c]; a revision needs the features [n, width]."""
+        logits = self.slope * np.log(np.maximum(probabilities, SMALLEST)) + self.intercepts
+        if len(self.columns):
+            if features is None:
+                raise DataError("a revised model needs the features of a table")
+            z = (features[:, self.columns] - self.center) / self.scale
+            logits = logits + z @ self.effects
+        found: np.ndarray = softmax(logits, axis=1)
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the update as JSON values."""
+        found: dict[str, Any] = {"method": self.method, "slope": self.slope}
+        names = ("intercepts", "effects", "columns", "center", "scale")
+        return found | {name: getattr(self, name).tolist() for name in names}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Update:
+        """Rebuild from JSON values that `model_file.check_header` has checked."""
+        columns = np.array(stored["columns"], dtype=int)
+        intercepts = np.array(stored["intercepts"], dtype=float)
+        found = cls(
+            stored["method"],
+            float(stored["slope"]),
+            intercepts,
+            np.array(stored["effects"], dtype=float).reshape(len(columns), len(intercepts)),
+            columns,
+            np.array(stored["center"], dtype=float),
+            np.array(stored["scale"], dtype=float),
+        )
+        if not len(columns) == len(found.center) == len(found.scale) or (columns < 0).any():
+            raise ValueError("the update of the model has parts of different lengths")
+        return found
+
+
+@dataclass(frozen=True)
+class Step:
+    """A likelihood-ratio test of the largest update against a smaller one."""
+
+    against: str
+    statistic: float
+    freedom: int
+    p_value: float
+
+
+class _Fit:
+    """Maximum likelihood fit of one method to given rows."""
+
+    def __init__(self, method: str, log_p: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
+        self.method, (n, self.c) = method, log_p.shape
+        self.k = z.shape[1] if method == "revision" else 0
+        present = np.bincount(y, minlength=self.c) > 0
+        rows = np.arange(n)
+        # The most frequent class is the reference; a class without rows keeps the model's odds.
+        free = present.copy()
+        free[np.bincount(y, minlength=self.c).argmax()] = False
+        self.freedom = 0
+        if method != "original":
+            self.freedom += int(free.sum())
+        if method in ("slope", "revision"):
+            self.freedom += 1
+        self.freedom += self.k * int(free.sum())
+
+        def unpacked(values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+            slope, rest = (values[0], values[1:]) if self._sloped else (1.0, values)
+            intercepts, effects = np.zeros(self.c), np.zeros((self.k, self.c))
+            intercepts[free] = rest[: free.sum()]
+            effects[:, free] = rest[free.sum() :].reshape(self.k, int(free.sum()))
+            return slope, intercepts, effects
+
+        def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
+            slope, intercepts, effects = unpacked(values)
+            logs = log_softmax(slope * log_p + intercepts + z[:, : self.k] @ effects, axis=1)
+            residual = np.exp(logs)
+            residual[rows, y] -= 1
+            parts = [residual.sum(axis=0)[free], (z[:, : self.k].T @ residual)[:, free].ravel()]
+            if self._sloped:
+                parts.insert(0, np.array([(residual * log_p).sum()]))
+            return -float(logs[rows, y].sum()), np.concatenate(parts)
+
+        if method == "original":
+            self.slope, self.intercepts = 1.0, np.zeros(self.c)
+            self.effects = np.zeros((0, self.c))
+            self.deviance = -2 * float(log_softmax(log_p, axis=1)[rows, y].sum())
+            return
+        start = np.zeros(self.freedom)
+        if self._sloped:
+            start[0] = 1
+        bounds = [(-LARGEST, LARGEST)] * len(start)
+        options = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-8}
+        found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
+        self.slope, self.intercepts, self.effects = unpacked(found.x)
+        self.deviance = 2 * float(found.fun)
+
+    @property
+    def _sloped(self) -> bool:
+        return self.method in ("slope", "revision")
+
+
+def closed_test(
+    probabilities: np.ndarray,
+    features: np.ndarray | None,
+    y: np.ndarray,
+    level: float = LEVEL,
+    seed: int = 0,
+) -> tuple[Update, tuple[Step, ...], bool]:
+    """Return the update that labelled rows support, the tests, and whether a revision was possible.
+
+    Args:
+        probabilities: probabilities of the trained model, [n, c].
+        features: features [n, width], or None if the inputs are not a table.
+        y: classes [n].  Rows of a single class support no update: the likelihood has no maximum.
+        level: significance level of the procedure.
+        seed: seed for drawing labels when there are few rows.
+    """
+    from scipy.stats import chi2  # type: ignore[import-untyped]
+
+    log_p = np.log(np.maximum(probabilities, SMALLEST))
+    columns, center, scale = _usable(features)
+    counts = np.bincount(y, minlength=probabilities.shape[1])
+    revisable = 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
+    z = np.zeros((len(y), 0))
+    if (counts > 0).sum() < 2:
+        original = _Fit("original", log_p, z, y)
+        return _update(original, {}, columns, center, scale), (), False
+    if revisable and features is not None:
+        z = (features[:, columns] - center) / scale
+    methods = METHODS if revisable else METHODS[:3]
+    fits = {method: _Fit(method, log_p, z, y) for method in methods}
+    largest, steps = fits[methods[-1]], []
+    chosen = largest
+    for method in methods[:-1]:
+        smaller = fits[method]
+        statistic = max(smaller.deviance - largest.deviance, 0.0)
+        freedom = largest.freedom - smaller.freedom
+        p_value = float(chi2.sf(statistic, freedom))
+        if method == "original" and p_value < level and len(y) < LARGE_SAMPLE:
+            p_value = max(p_value, _drawn_p(largest.method, log_p, z, statistic, seed))
+        steps.append(Step(method, statistic, freedom, p_value))
+        if p_value >= level:
+            chosen = smaller
+            break
+    return _update(chosen, fits, columns, center, scale), tuple(steps), revisable
+
+
+def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, seed: int) -> float:
+    """Return the Monte Carlo p-value of a statistic, with labels drawn from the original model.
+
+    Labels of a single class support no update; their statistic is 0.
+    """
+    rng = np.random.default_rng(seed)
+    cumulative = np.cumsum(softmax(log_p, axis=1), axis=1)
+    larger = 0
+    for draw in range(1, DRAWS + 1):
+        y = (rng.random((len(log_p), 1)) > cumulative[:, :-1]).sum(axis=1)
+        found = 0.0
+        if len(np.unique(y)) > 1:
+            fits = [_Fit(own, log_p, z, y).deviance for own in ("original", method)]
+            found = max(fits[0] - fits[1], 0.0)
+        larger += found >= statistic
+        if larger == ENOUGH:
+            return larger / draw
+    return (larger + 1) / (DRAWS + 1)
+
+
+def _update(
+    chosen: _Fit,
+    fits: Mapping[str, _Fit],
+    columns: np.ndarray,
+    center: np.ndarray,
+    scale: np.ndarray,
+) -> Update:
+    """Return the selected fit as an update; a revision is shrunk towards the slope's fit."""
+    nothing = np.zeros(0)
+    if chosen.method != "revision":
+        empty = np.zeros((0, chosen.c))
+        return Update(
+            chosen.method, chosen.slope, chosen.intercepts, empty, nothing.astype(int), nothing,
+            nothing,
+        )  # fmt: skip
+    plain = fits["slope"]
+    gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
+    kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
+    return Update(
+        chosen.method,
+        plain.slope + kept * (chosen.slope - plain.slope),
+        plain.intercepts + kept * (chosen.intercepts - plain.intercepts),
+        kept * chosen.effects,
+        columns,
+        center,
+        scale,
+    )
+
+
+def _usable(features: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the columns that vary, with their means and standard deviations."""
+    if features is None:
+        return np.zeros(0, dtype=int), np.zeros(0), np.zeros(0)
+    spread = features.std(axis=0)
+    columns = np.flatnonzero(np.isfinite(spread) & (spread > 1e-9))
+    return columns, features[:, columns].mean(axis=0), spread[columns]
+
 
 # Fewest rows for an update, and number of cross-validation folds.
 FEWEST_ROWS, FOLDS = 20, 10

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shiftproof.core.text import counted
+from shiftproof.inference.conformal import COVERAGE, COVERAGE_LEVEL
 from shiftproof.inference.estimates import Estimate
 from shiftproof.inference.expected import (
     Expected,
+    ExpectedScore,
     confusion,
     estimate_of,
     pooled,
     sentences,
 )
-from shiftproof.inference.expected_score import ExpectedScore
-from shiftproof.inference.number_intervals import COVERAGE, COVERAGE_LEVEL
 from shiftproof.learners.scores import LOSSES, TARGETS, worst_scores
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.numbers import (

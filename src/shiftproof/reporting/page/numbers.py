@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from shiftproof.core.text import counted, three_digits
 from shiftproof.inference.expected import Expected, pooled
-from shiftproof.inference.number_bins import RANGE, NumberBin, errors_of, number_bins
+from shiftproof.inference.reliability import RANGE, NumberBin, errors_of, number_bins
 from shiftproof.reporting.page.axes import Axis, short
 from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
 from shiftproof.reporting.page.reliability import BOTTOM, POOLED, across

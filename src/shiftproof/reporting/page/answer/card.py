@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from shiftproof.inference.estimates import Estimate, estimate, share_estimate
-from shiftproof.inference.expected import Expected
-from shiftproof.inference.expected_score import expected_score
+from shiftproof.inference.expected import Expected, expected_score
 from shiftproof.learners.scores import LOSSES
 from shiftproof.reporting.page.answer.lead import answer_of, beside_constant, class_name, nouns
 from shiftproof.reporting.page.answer.numbers import SHARES, interval, number, title_of

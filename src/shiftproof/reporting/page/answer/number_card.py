@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from shiftproof.inference.conformal import COVERAGE, COVERAGE_LEVEL
 from shiftproof.inference.estimates import Estimate
 from shiftproof.inference.expected import Expected
-from shiftproof.inference.number_intervals import COVERAGE, COVERAGE_LEVEL
 from shiftproof.learners.scores import LOSSES, TARGETS, badness
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.mean_baseline import (

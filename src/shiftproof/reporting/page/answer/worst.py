@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shiftproof.core.text import counted
-from shiftproof.inference.expected import Expected
-from shiftproof.inference.expected_score import ExpectedScore
+from shiftproof.inference.expected import Expected, ExpectedScore
 from shiftproof.learners.scores import badness
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import (
