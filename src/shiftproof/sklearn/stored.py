@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,12 +83,6 @@ def damaged_estimator(folder: Path) -> Iterator[None]:
         raise CheckpointError(
             f"{folder / ESTIMATOR} is damaged ({reason}); save the estimator again"
         ) from error
-
-
-def require_classes(names: Sequence[str], model: TrainedModel) -> None:
-    """Raise `ValueError` unless the names are the classes of the model."""
-    if sorted(names) != sorted(model.classes):
-        raise ValueError("its classes are not those of the model")
 
 
 def stored_algorithm(algorithm: Any) -> Any:
