@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.text import counted, three_digits
-from shiftproof.data.samples import Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.expected import estimate_of, metric_name
