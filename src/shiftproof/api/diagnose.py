@@ -102,12 +102,6 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
     if trained is not None:
         made_by = trained.data_seed
     dataset = load(data, seed=made_by, progress=progress, **settings.given(DataSettings))
-    if len(dataset.targets) > 1:
-        first, *others = dataset.targets
-        raise InvalidValue(
-            f"shifts are measured for one label at a time; set `label={first!r}` and"
-            f" `drop={others!r}`, and repeat for the other labels"
-        )
     chosen = choose_domains(dataset, settings.domains, held_out)
     if trained is None:
         dataset = _only(dataset, chosen)

@@ -32,4 +32,4 @@ def expect(data: Data | LeaveOneOut, settings: ExpectSettings) -> Expected:
         finished = held_out_answers(train_each(data, **training))
     elif training.keys() - {"metric", "observer"}:
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
-    return finished.expected(*asked, settings.target)
+    return finished.expected(*asked)

@@ -248,13 +248,6 @@ class RangeSettings(MetricSettings, AtLeastSettings):
     level: float = setting(
         0.95, number("(0, 1)"), "Probability of the intervals.", panel="Expectation"
     )
-    target: str | None = setting(
-        None,
-        text,
-        "Target to report, if the models predict several numbers; default each in turn.",
-        panel="Expectation",
-        metavar="COLUMN",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,13 +7,14 @@ import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shiftproof.api.settings import DiagnoseSettings
-from shiftproof.cli._options import DATA, AsJson, Quiet, command
+from shiftproof.cli._options import DATA, AsJson, Quiet, command as command_of
 from shiftproof.cli.messages import in_options
-from shiftproof.cli.preflight import check_data, file_of, one_label_each
+from shiftproof.cli.preflight import check_data, for_each_label
 from shiftproof.core.settings import flag, path, setting
 from shiftproof.data.settings import DataSettings
 
@@ -41,10 +42,11 @@ class DiagnoseOptions(DiagnoseSettings, Quiet, AsJson):
     details: bool = setting(False, flag, "Print everything that was measured.")
 
 
-@command(DiagnoseOptions, DATA, example=EXAMPLE)
+@command_of(DiagnoseOptions, DATA, example=EXAMPLE)
+@partial(for_each_label, folder=False)
 def diagnose(data: str, settings: DiagnoseOptions) -> None:
     """Measure which shifts the data has and where they are, and recommend what to train."""
-    labels = check_data(data, settings)
+    check_data(data, settings)
 
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
@@ -55,35 +57,29 @@ def diagnose(data: str, settings: DiagnoseOptions) -> None:
         check_picture(picture)  # before anything is measured
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    outcomes: dict[str, dict[str, Any]] = {}
-    for own, one in one_label_each(labels, settings):
-        with LoadingBar(quiet=settings.quiet or as_json) as progress:
-            found = api.diagnose(data, **one.but(progress=progress).given(DiagnoseSettings))
-        named = [data, *_data_options(one), *_network_options(found.frozen, settings)]
-        command, beside = (
-            _train_command(named, choice, found.advice.test_domains or ["each"]) if choice else ""
-            for choice in (found.advice.choice, found.advice.beside)
-        )
-        found = replace(found, about=replace(found.about, command=command, beside=beside))
-        drawn, kept = file_of(picture, own), file_of(out, own)
-        if drawn is not None:
-            found.picture(drawn)
-        if kept is not None:
-            found.save(kept)
-        outcomes[own] = {**found.to_dict(), "picture": None if drawn is None else str(drawn)}
-        if as_json:
-            continue
-        width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-        if own:
-            print(f"--- {own}")
-        print(in_options(found.to_text(width, details=settings.details)), end="")
-        if drawn is not None:
-            print(f"Picture: {drawn}")
-        if kept is not None:
-            print(f"Saved to {kept}")
+    with LoadingBar(quiet=settings.quiet or as_json) as progress:
+        measured = api.diagnose(data, **settings.but(progress=progress).given(DiagnoseSettings))
+    named = [data, *_data_options(settings), *_network_options(measured.frozen, settings)]
+    advice = measured.advice
+    command, beside = (
+        _train_command(named, choice, advice.test_domains or ["each"]) if choice else ""
+        for choice in (advice.choice, advice.beside)
+    )
+    measured = replace(measured, about=replace(measured.about, command=command, beside=beside))
+    if picture is not None:
+        measured.picture(picture)
+    if out is not None:
+        measured.save(out)
     if as_json:
-        shown = outcomes if len(outcomes) > 1 else outcomes[""]
+        shown = {**measured.to_dict(), "picture": None if picture is None else str(picture)}
         print(json.dumps(shown, ensure_ascii=False, allow_nan=False))
+        return
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    print(in_options(measured.to_text(width, details=settings.details)), end="")
+    if picture is not None:
+        print(f"Picture: {picture}")
+    if out is not None:
+        print(f"Saved to {out}")
 
 
 def _data_options(settings: DataSettings) -> list[str]:

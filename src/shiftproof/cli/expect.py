@@ -9,7 +9,7 @@ from typing import Any
 
 from shiftproof.api.settings import ExpectSettings, RangeSettings, TrainEachSettings
 from shiftproof.cli._options import Argument, AsJson, Quiet, command
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, for_each_label
 from shiftproof.cli.train import exit_unless_finished
 
 EXAMPLE = (
@@ -29,6 +29,7 @@ class ExpectOptions(ExpectSettings, Quiet, AsJson):
 
 
 @command(ExpectOptions, RUNS_OR_DATA, example=EXAMPLE)
+@for_each_label
 def expect(data: str, settings: ExpectOptions) -> None:
     """Estimate the score at a new domain by holding out each domain in turn.
 
@@ -46,28 +47,18 @@ def expect(data: str, settings: ExpectOptions) -> None:
     from shiftproof.reporting.forest import forest_table
 
     each: Any = data
-    target, asked = settings.target, settings.given(ExpectSettings)
-    if finished := answers_in(data):
-        targets = finished.targets
-    else:
+    asked = settings.given(ExpectSettings)
+    if answers_in(data) is None:
         # Check the settings before training.
         Expected({}, settings.metric or DEFAULT_METRIC, settings.level, settings.at_least)
         with ProgressBar(quiet=settings.quiet) as observer:
             training = settings.but(observer=observer).given(TrainEachSettings)
             each = api.train_each(data, **training)
         exit_unless_finished(each.runs, each=True)
-        targets, asked = each.targets, settings.given(RangeSettings)
-    several = len(targets) > 1 and target is None
-    found = {
-        name: api.expect(each, **{**asked, "target": name})
-        for name in (targets if several else (target,))
-    }
+        asked = settings.given(RangeSettings)
+    expected = api.expect(each, **asked)
     if settings.as_json:
-        shown = {name: own.to_dict() for name, own in found.items()}
-        print(json.dumps(shown if several else shown[target], ensure_ascii=False))
+        print(json.dumps(expected.to_dict(), ensure_ascii=False))
         return
-    for name, own in found.items():
-        if several:
-            print(name)
-        Console().print(forest_table(own))
-        print(*sentences(own), sep="\n")
+    Console().print(forest_table(expected))
+    print(*sentences(expected), sep="\n")

@@ -13,7 +13,7 @@ import click
 from shiftproof.api.settings import StudySettings
 from shiftproof.cli._options import DATA, Quiet, command
 from shiftproof.cli.messages import in_options
-from shiftproof.cli.preflight import check_data, one_label_each
+from shiftproof.cli.preflight import check_data, for_each_label
 from shiftproof.cli.train import exit_unless_finished
 from shiftproof.core.settings import flag, setting
 
@@ -33,30 +33,24 @@ class StudyOptions(StudySettings, Quiet):
     DATA,
     example="[bold]shiftproof study patients.csv --label ill --domain hospital[/]",
 )
+@for_each_label
 def study(data: str, settings: StudyOptions) -> None:
     """Measure shifts, estimate the score at a new domain, train a model, and write a page.
 
     Each domain is held out in turn; then a model is trained on all domains. Run the same command
     again to resume.
     """
-    labels = check_data(data, settings)
+    check_data(data, settings)
     if not settings.quiet:
         click.echo(f"reading {data}", err=True)  # printed before the imports, which take seconds
 
     from shiftproof import api
-    from shiftproof.api.run_folders import as_folder
     from shiftproof.cli.study_progress import StudyProgress
 
-    several = len(labels) > 1
-    for own, one in one_label_each(labels, settings):
-        if several:
-            folder = Path(settings.out or f"runs/study-{as_folder(Path(data).name)}")
-            one = one.but(out=folder / as_folder(own))
-            print(f"--- {own}")
-        with StudyProgress(quiet=settings.quiet) as observer:
-            found = api.study(data, **one.but(observer=observer).given(StudySettings))
-        _show(found, data, show_page=not settings.no_open and not several)
-        exit_unless_finished(found.runs, each=True)
+    with StudyProgress(quiet=settings.quiet) as observer:
+        found = api.study(data, **settings.but(observer=observer).given(StudySettings))
+    _show(found, data, show_page=not settings.no_open)
+    exit_unless_finished(found.runs, each=True)
 
 
 def _show(found: Study, data: str, *, show_page: bool) -> None:

@@ -10,7 +10,7 @@ import click
 
 from shiftproof.api.settings import AtLeastSettings, TrainEachSettings, TrainSettings
 from shiftproof.cli._options import DATA, AsJson, Quiet, command
-from shiftproof.cli.preflight import check_data
+from shiftproof.cli.preflight import check_data, for_each_label
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import same
 from shiftproof.core.text import counted
@@ -39,6 +39,7 @@ class TrainOptions(TrainSettings, AtLeastSettings, Quiet, AsJson):
 
 
 @command(TrainOptions, DATA, example=EXAMPLE)
+@for_each_label
 def train(data: str, settings: TrainOptions) -> None:
     """Train a model; run the same command again to resume."""
     check_data(data, settings)
@@ -81,12 +82,9 @@ def train(data: str, settings: TrainOptions) -> None:
         pass  # `exit_unless_finished` prints the status
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        for target in table.targets or (None,):
-            expected = replace(table.expected_of(target), at_least=at_least)
-            if len(table.targets) > 1:
-                print(target)
-            Console().print(forest_table(expected))
-            print(*sentences(expected), sep="\n")
+        expected = replace(table.expected, at_least=at_least)
+        Console().print(forest_table(expected))
+        print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         if run.metrics["risk"]:

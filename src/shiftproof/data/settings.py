@@ -9,7 +9,6 @@ from typing import Any
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import (
     Names,
-    Parser,
     Settings,
     checked,
     names,
@@ -32,22 +31,17 @@ def _task(value: Any) -> str:
     return checked_task(value)
 
 
-# One name, or several joined by commas or in a list.
-_columns = Parser(
-    lambda _, value: value if isinstance(value, str) else ",".join(map(str, value)), "COLUMN"
-)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LabelColumn(Settings):
     """The label column."""
 
-    label: Names | None = setting(
+    label: str | None = setting(
         None,
-        _columns,
-        "Label column (tables); default label. To predict several numbers, join their columns with"
-        " commas: a,b.",
+        text,
+        "Label column (tables); default label. Several, joined by commas: the commands diagnose,"
+        " expect, train and study handle each of them in turn.",
         panel="Data",
+        metavar="COLUMN",
     )
 
 
