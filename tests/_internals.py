@@ -92,7 +92,7 @@ _NAMES = {
     "inference.expected": "Expected default_metric sentences",
     "inference.export": "ColumnsLayer DESCRIPTION description exported own_estimator to_onnx",
     "inference.export_layers": "EnsembleLayer as_module",
-    "inference.meta_analysis": ("confidence_mixture outlier_p_values predictive"),
+    "inference.meta_analysis": "confidence_mixture outlier_p_values predictive",
     "inference.metrics": "compare",
     "inference.model_bytes": "model_description",
     "inference.model_file": "HEADER MODEL stored_header",
