@@ -163,17 +163,11 @@ def network_predictor(
     config: RunConfig, task: Task, input_shape: tuple[int, ...], temperature: float
 ) -> Predictor:
     """Return the predictor of a run, without its weights, on its device."""
-    exact = ALGORITHMS.get(config.algorithm).exact
     stem = untrained_stem(config.frozen, input_shape) if config.frozen else None
-    if (
-        stem is not None
-        and "," in config.frozen["backbone"]
-        and config.standardize == NONE
-        and not exact
-    ):
-        stem = nn.Sequential(stem, StandardUnits(math.prod(task.input_shape), FARTHEST))
-    if exact:
+    if ALGORITHMS.get(config.algorithm).exact:
         return StemPredictor(build_exact(config, task), stem).to(config.device)
+    if stem is not None and "," in config.frozen["backbone"] and config.standardize == NONE:
+        stem = nn.Sequential(stem, StandardUnits(math.prod(task.input_shape), FARTHEST))
     return Predictor(build_algorithm(config, task), stem, temperature).to(config.device)
 
 
