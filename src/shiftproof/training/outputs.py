@@ -65,18 +65,18 @@ AnyOutputs = Outputs | NumberOutputs
 
 def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Outputs]:
     """Return the outputs if they are class probabilities, else raise that `what` needs these."""
-    found = {domain: own for domain, own in outputs.items() if isinstance(own, Outputs)}
-    if len(found) < len(outputs):
+    classes = {d: part for d, part in outputs.items() if isinstance(part, Outputs)}
+    if len(classes) < len(outputs):
         raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
-    return found
+    return classes
 
 
 def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
     """Return the outputs if they are numbers, else raise that `what` needs these."""
-    found = {domain: own for domain, own in outputs.items() if isinstance(own, NumberOutputs)}
-    if len(found) < len(outputs):
+    numbers = {d: part for d, part in outputs.items() if isinstance(part, NumberOutputs)}
+    if len(numbers) < len(outputs):
         raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
-    return found
+    return numbers
 
 
 def one_target(
