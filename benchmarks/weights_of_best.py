@@ -168,7 +168,7 @@ def _weights(
         chances = np.maximum(predicted[:, np.arange(len(samples)), samples.y], 1e-6)
         best = mixture_proportions(chances, shares)
     else:
-        errors = (predicted - samples.targets).reshape(len(predicted), -1)
+        errors = (predicted - samples.y[:, None]).reshape(len(predicted), -1)
         best = least_squares((errors * shares) @ errors.T)
     domains, prior = len(np.unique(samples.domain)), len(FAMILIES)
     learned = metric_weights(predicted, samples, SEED, LOG_LOSS).mean

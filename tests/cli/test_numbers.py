@@ -83,7 +83,7 @@ def test_intervals_from_the_model_alone(runs: Path, shiftproof: Any) -> None:
     (runs / "own.csv").write_text(printed)
     found = pd.read_csv(runs / "own.csv")
     model = api.load_model(runs / "runs" / "bath")
-    (width,) = model.half_width(0.9)
+    width = model.half_width(0.9)
     assert found.high[0] - found.low[0] == pytest.approx(2 * width.half, rel=1e-4)
 
 
@@ -93,7 +93,7 @@ def test_a_model_file_tells_no_error_of_a_single_row(runs: Path) -> None:
     known = prices()
     trained = known[known.city != "bath"]
     content = (folder / "model.safetensors").read_bytes()
-    stored = [width.half for widths in model.half_widths for width in widths.widths]
+    stored = [width.half for width in model.half_widths.widths]
     errors = np.concatenate(
         [np.abs(own.labels - own.predicted) for own in api.expect(runs / "runs").numbers.values()]
     )
@@ -108,7 +108,7 @@ def test_a_private_model_keeps_no_widths(tmp_path: Path) -> None:
         prices(), "linear", label="price", domain="city", test_domains="bath", private=True,
         out=tmp_path / "run", device="cpu",
     )  # fmt: skip
-    assert run.model.half_widths == ()
+    assert run.model.half_widths is None
     with pytest.raises(Exception, match="give `expected`"):
         run.model.half_width(0.9)
 

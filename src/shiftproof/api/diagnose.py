@@ -128,12 +128,6 @@ def diagnose(
         made_by = trained.data_seed
     held_out = names(test_domains)
     dataset = load(data, seed=made_by, progress=progress, **loading)
-    if len(dataset.targets) > 1:
-        first, *others = dataset.targets
-        raise InvalidValue(
-            f"shifts are measured for one label at a time; set `label={first!r}` and"
-            f" `drop={others!r}`, and repeat for the other labels"
-        )
     chosen = choose_domains(dataset, names(domains), held_out)
     if trained is None:
         dataset = _only(dataset, chosen)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The metrics of a model on each domain, or in regression on each domain and target.
+    """The metrics of a model on each domain.
 
     `compared` compares each score with the range expected from held-out runs; None if no runs were
     given.  `notes` are sentences about the data.
@@ -41,7 +41,7 @@ class Evaluation:
     notes: tuple[str, ...] = ()
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per domain (and target), with all scores."""
+        """Return one row per domain, with all scores."""
         import pandas as pd
 
         rows = []
@@ -108,7 +108,7 @@ def evaluate(
     trained = as_model(model, device)
     if answers is not None:
         answers.require_task_of(trained)
-        shown = answers.expected(metric, target=next(iter(trained.targets), None)).metric
+        shown = answers.expected(metric).metric
         if shown == COVERAGE:
             raise InvalidValue(
                 f"`metric` cannot be {COVERAGE} here: intervals from the other domains"
@@ -136,15 +136,6 @@ def _compared(
     found: Sequence[DomainMetrics | NumberMetrics], answers: HeldOutAnswers, metric: str | None
 ) -> tuple[Comparison, ...]:
     """Compare each domain with the expectation, leaving out domains without scores."""
-    expected = {
-        target: answers.expected(metric, target=target or None)
-        for target in answers.targets or ("",)
-    }
-    several = len(expected) > 1
-    pairs = [
-        compare(expected[target], f"{own.domain}, {target}" if several else own.domain, own.outputs)
-        for own in found
-        if own.scores
-        for target in [getattr(own, "target", "")]
-    ]
+    expected = answers.expected(metric)
+    pairs = [compare(expected, own.domain, own.outputs) for own in found if own.scores]
     return tuple(each for each in pairs if each is not None)

@@ -22,7 +22,6 @@ def expect(
     metric: str | None = None,
     at_least: float | None = None,
     level: float = LEVEL,
-    target: str | None = None,
     **training: Any,
 ) -> Expected:
     """Hold out each domain in turn, and estimate what to expect at an unseen domain.
@@ -42,7 +41,6 @@ def expect(
         at_least: a threshold for `metric`; `probability_worse` is then the probability that the
             next domain is worse.
         level: probability of the intervals.
-        target: the number to report, for runs that predict several.
         training: other keywords, as in `train_each`.
     """
     finished = held_out_answers(data) if isinstance(data, LeaveOneOut) else answers_in(data)
@@ -52,4 +50,4 @@ def expect(
         finished = held_out_answers(train_each(data, algorithm, metric=metric, **training))
     elif algorithm is not None or training:
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
-    return finished.expected(metric, level, at_least, target)
+    return finished.expected(metric, level, at_least)

@@ -18,7 +18,7 @@ from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import stored_header
 from shiftproof.inference.temperature import calibrated_outputs
 from shiftproof.training.load_run import read_run
-from shiftproof.training.outputs import HELD_OUT, AnyOutputs, one_target
+from shiftproof.training.outputs import HELD_OUT, AnyOutputs
 
 # The result of `train_each`, or the folder of its runs.
 Runs = LeaveOneOut | str | os.PathLike[str]
@@ -43,11 +43,10 @@ class HeldOutAnswers:
         metric: str | None = None,
         level: float = LEVEL,
         at_least: float | None = None,
-        target: str | None = None,
     ) -> Expected:
-        """Return what to expect at the next domain; `target` chooses one of several numbers."""
-        own = one_target(self.outputs, self.targets, target)
-        return Expected(own, metric or self.metric, level, at_least, self.classes, self.adaptation)
+        """Return what to expect at the next domain."""
+        shown = metric or self.metric
+        return Expected(self.outputs, shown, level, at_least, self.classes, self.adaptation)
 
     def require_task_of(self, model: TrainedModel) -> None:
         """Raise unless a model has the same classes or targets and adapts in the same way."""

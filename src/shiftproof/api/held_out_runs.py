@@ -18,7 +18,7 @@ from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.outputs import AnyOutputs, one_target
+from shiftproof.training.outputs import AnyOutputs
 
 # The subfolder of a study with the baselines, and their titles on the page.
 BASELINES = "baselines"
@@ -59,12 +59,9 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         header = _header(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]
-        classes, targets = (tuple(header.get(name, ())) for name in ("classes", "targets"))
-        for target in targets if len(targets) > 1 else (None,):
-            own = one_target(outputs, targets, target)
-            expected = Expected(own, shown, classes=classes, adaptation=adaptation)
-            name = title if target is None else f"{target}: {title}"
-            found.append(HeldOut(name, expected, seed, len(seeds), header.get("columns", {})))
+        classes = tuple(header.get("classes", ()))
+        expected = Expected(outputs, shown, classes=classes, adaptation=adaptation)
+        found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
     if metric is not None and found and all(own.expected.metric != metric for own in found):
         found[0].expected.checked(metric)  # raises: no run has this score
     return found

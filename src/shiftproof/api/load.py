@@ -24,7 +24,7 @@ TABLE = "table"
 class LoadOptions(TypedDict, total=False):
     """The keywords of `load` that other functions also accept."""
 
-    label: str | Sequence[str] | None
+    label: str | None
     domain: str | None
     image: str | None
     drop: str | Sequence[str]
@@ -40,7 +40,7 @@ class LoadOptions(TypedDict, total=False):
 def load(
     data: Data,
     *,
-    label: str | Sequence[str] | None = None,
+    label: str | None = None,
     domain: str | None = None,
     image: str | None = None,
     drop: str | Sequence[str] = (),
@@ -61,8 +61,7 @@ def load(
             (`DIR/domain/class/*.jpg`), a table (CSV or Parquet) or an image manifest; a pandas
             DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
             unchanged.
-        label: label column of a table or manifest; by default `label`.  Several columns, in a list
-            or separated by commas, are numbers to predict jointly.
+        label: label column of a table or manifest; by default `label`.
         domain: domain column; by default `domain`.  The values of several columns, separated by
             commas, are joined.
         image: column with the paths of image files; makes the table a manifest.

@@ -65,7 +65,7 @@ class Predicted:
     def summary(self) -> str:
         """Number of samples, predictions, and number of samples far from the training domains."""
         if self.model.target:
-            return numbers_summary(self.frame, self.model.targets)
+            return numbers_summary(self.frame)
         return predictions_summary(self.frame)
 
     def to_bytes(self, suffix: str = ".csv") -> bytes:
@@ -128,7 +128,7 @@ def predict(
     answers = None if expected is None else held_out_answers(expected)
     trained = as_model(model, device)
     _check_model(trained, sets, interval, adapt, answers)
-    widths = () if interval is None else _widths(trained, interval, answers)
+    width = None if interval is None else _width(trained, interval, answers)
     parts = new_samples(
         trained,
         data,
@@ -140,7 +140,7 @@ def predict(
         options=options or {},
     )
     notes = [note for part in parts for note in part.notes]
-    if interval is not None and not all(width.promised for width in widths):
+    if interval is not None and width is not None and not width.promised:
         domains = len(answers.outputs) if answers else len(trained.domains)
         notes.append(_fewer("intervals", interval, domains, "the number"))
     given: Any = {"workers": workers, "progress": progress}
@@ -149,7 +149,7 @@ def predict(
             (part, trained.predict_numbers(part.inputs, sites=part.domains, **given))
             for part in parts
         ]
-        frame = numbers_frame(numbers, [width.half for width in widths], trained.targets)
+        frame = numbers_frame(numbers, None if width is None else width.half)
         return Predicted(trained, frame, tuple(notes))
     done = [
         (part, trained.predict(part.inputs, adapt=adapt, sites=part.domains, **given))
@@ -212,17 +212,11 @@ def _check_model(
             raise InvalidValue("`sets` are for trained models; this one is recalibrated")
 
 
-def _widths(
-    model: TrainedModel, interval: float, answers: HeldOutAnswers | None
-) -> tuple[Width, ...]:
-    """Return half the width of the intervals for each target."""
+def _width(model: TrainedModel, interval: float, answers: HeldOutAnswers | None) -> Width:
+    """Return half the width of the intervals."""
     if answers is None:
         return model.half_width(interval)
-    answered = of_numbers(answers.outputs, "`interval`").values()
-    return tuple(
-        half_width([own.of_target(place) for own in answered], interval)
-        for place in range(len(model.targets))
-    )
+    return half_width(list(of_numbers(answers.outputs, "`interval`").values()), interval)
 
 
 def _fewer(what: str, level: float, domains: int, held: str) -> str:

@@ -12,17 +12,13 @@ from functools import cached_property
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-
 from shiftproof.api.best_settings import check_metric
 from shiftproof.api.load import Data, LoadOptions, checked_seed
 from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
 from shiftproof.api.train import prepare
 from shiftproof.api.trained_run import TrainedRun, adaptation_entry
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import ADAPTATION, checked_standardize
-from shiftproof.core.text import listed
 from shiftproof.core.types import CROSS_ENTROPY, checked_class_weight
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model_file import stored_classes
@@ -37,7 +33,7 @@ from shiftproof.training.held_out import (
     held_out_score,
 )
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import AnyOutputs, of_numbers, one_target
+from shiftproof.training.outputs import AnyOutputs, of_numbers
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -46,7 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LeaveOneOut:
-    """One run and one score for each held-out domain; in regression, one score per target.
+    """One run and one score for each held-out domain.
 
     An interrupted call has fewer; `status` is then `stopped`, and the same call resumes.  `metric`
     is the score that `expected` shows first.
@@ -84,13 +80,8 @@ class LeaveOneOut:
 
     @cached_property
     def expected(self) -> Expected:
-        """What to expect at the next domain, for runs that predict one label."""
-        return self.expected_of(None)
-
-    def expected_of(self, target: str | None) -> Expected:
-        """Return what to expect at the next domain; `target` names one of several numbers."""
-        outputs = one_target(self.outputs, self.targets, target)
-        return Expected(outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
+        """What to expect at the next domain."""
+        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
 
     @property
     def adaptation(self) -> str:
@@ -105,18 +96,17 @@ class LeaveOneOut:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The names of the predicted numbers; empty in classification."""
+        """The name of the predicted number; empty in classification."""
         found = [score.target for score in self.scores if isinstance(score, HeldOutNumbers)]
         return tuple(dict.fromkeys(found))
 
     def to_frame(self) -> pd.DataFrame:
-        """Return one row per held-out domain (and target): scores and the status of the run."""
+        """Return one row per held-out domain: scores and the status of the run."""
         import pandas as pd
 
-        runs = np.repeat(np.array(self.runs, dtype=object), len(self.targets) or 1)
         rows = [
             {**asdict(score), "status": run.status, "seconds": run.seconds, "folder": run.folder}
-            for score, run in zip(self.scores, runs, strict=True)
+            for score, run in zip(self.scores, self.runs, strict=True)
         ]
         return pd.DataFrame(rows).set_index("domain")
 
@@ -125,30 +115,19 @@ class LeaveOneOut:
 
         `runs` has one entry per held-out domain, with its `metrics`; `mean` is the mean of each
         metric, and `worst` its lowest value (highest for losses).  `expected` is what to expect at
-        the next domain, by target if there are several.  With `at_least`, the result includes the
-        probability that the next domain is worse than this threshold.
+        the next domain.  With `at_least`, the result includes the probability that the next domain
+        is worse than this threshold.
         """
         of_domains = [own for run in self.runs for own in run.scores.values()]
         finished = at_least is not None and self.status == "finished"
-        several = len(self.targets) > 1
-        if several and finished:
-            raise InvalidValue(
-                f"`at_least` needs a single target, but the runs predict {listed(self.targets)}"
-            )
-        expected = {
-            target: replace(self.expected_of(target), at_least=at_least)
-            for target in self.targets or (None,)
-        }
-        first = next(iter(expected.values()))
+        expected = replace(self.expected, at_least=at_least)
         return {
             "runs": [run.to_dict() for run in self.runs],
             "mean": mean_scores(of_domains),
             "worst": worst_scores(of_domains),
             "metric": self.metric,
-            "expected": {name: own.expected for name, own in expected.items()}
-            if several
-            else first.expected,
-            **({"at_least": first.threshold} if finished else {}),
+            "expected": expected.expected,
+            **({"at_least": expected.threshold} if finished else {}),
             "seconds": round(sum(run.seconds for run in self.runs), 3),
             **adaptation_entry(self.runs[0].config),
         }
@@ -257,14 +236,13 @@ def train_each(
     runs = train_together(waiting, dataset, settings, observer or Observer(), processes)
     if dataset.target:
         numbers = [
-            score
-            for run in runs
-            for score in held_out_numbers(
+            held_out_numbers(
                 run.config,
                 run.metrics,
                 dataset,
                 of_numbers(run.outputs, "regression").get(run.config.test_domains[0]),
             )
+            for run in runs
         ]
         return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT_NUMBER_METRIC)
     scores = []

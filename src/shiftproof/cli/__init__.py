@@ -38,6 +38,7 @@ from shiftproof.cli import (
 )
 from shiftproof.cli.groups import CommandGroup
 from shiftproof.cli.messages import in_options, running
+from shiftproof.cli.several_labels import for_each_label
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.core.text import printable
 
@@ -55,11 +56,11 @@ app = typer.Typer(
     epilog="Example: [bold]shiftproof demo[/]",
 )
 app.command(epilog=demo.EXAMPLE)(demo.demo)
-app.command(epilog=study.EXAMPLE)(study.study)
-app.command(epilog=diagnose.EXAMPLE)(diagnose.diagnose)
+app.command(epilog=study.EXAMPLE)(for_each_label(study.study))
+app.command(epilog=diagnose.EXAMPLE)(for_each_label(diagnose.diagnose, folder=False))
 app.command(epilog=features.EXAMPLE)(features.features)
-app.command(epilog=train.EXAMPLE)(train.train)
-app.command(epilog=expect.EXAMPLE)(expect.expect)
+app.command(epilog=train.EXAMPLE)(for_each_label(train.train))
+app.command(epilog=expect.EXAMPLE)(for_each_label(expect.expect))
 app.command(epilog=predict.EXAMPLE)(predict.predict)
 app.command("compare-sites", epilog=compare_sites.EXAMPLE)(compare_sites.compare_sites)
 app.command(epilog=recalibrate.EXAMPLE)(recalibrate.recalibrate)

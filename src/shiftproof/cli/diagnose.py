@@ -14,7 +14,6 @@ from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
 from shiftproof.cli.preflight import check_data, check_settings
-from shiftproof.cli.several_labels import file_of, one_label_each
 
 if TYPE_CHECKING:
     from shiftproof.shift.advise import Choice
@@ -88,7 +87,7 @@ def diagnose(
     as_json: options.AsJson = False,
 ) -> None:
     """Measure which shifts the data has and where they are, and recommend what to train."""
-    labels = check_data(data, label, domain, image, drop, categorical, by=by)
+    check_data(data, label, domain, image, drop, categorical, by=by)
     check_settings(task=task, device=device)
 
     from shiftproof import api
@@ -111,52 +110,45 @@ def diagnose(
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
-    outcomes: dict[str, dict[str, Any]] = {}
-    for own, one in one_label_each(labels, loading):
-        with LoadingBar(quiet=quiet or as_json) as progress:
-            found = api.diagnose(
-                data,
-                domains=[name.strip() for name in domains.split(",")] if domains else (),
-                test_domains=test_domain or (),
-                freeze=freeze,
-                backbone=backbone,
-                weights=weights,
-                raw=raw,
-                run=run,
-                most=most,
-                seed=seed,
-                data_seed=data_seed,
-                device=device,
-                precision=precision,
-                workers=workers,
-                progress=progress,
-                **one,
-            )
-        named = [data, *_data_options(**one), *_network_options(found.frozen, backbone, weights)]
-        command, beside = (
-            _train_command(named, choice, found.advice.test_domains or ["each"]) if choice else ""
-            for choice in (found.advice.choice, found.advice.beside)
+    with LoadingBar(quiet=quiet or as_json) as progress:
+        found = api.diagnose(
+            data,
+            domains=[name.strip() for name in domains.split(",")] if domains else (),
+            test_domains=test_domain or (),
+            freeze=freeze,
+            backbone=backbone,
+            weights=weights,
+            raw=raw,
+            run=run,
+            most=most,
+            seed=seed,
+            data_seed=data_seed,
+            device=device,
+            precision=precision,
+            workers=workers,
+            progress=progress,
+            **loading,
         )
-        found = replace(found, about=replace(found.about, command=command, beside=beside))
-        drawn, kept = file_of(picture, own), file_of(out, own)
-        if drawn is not None:
-            found.picture(drawn)
-        if kept is not None:
-            found.save(kept)
-        outcomes[own] = {**found.to_dict(), "picture": None if drawn is None else str(drawn)}
-        if as_json:
-            continue
-        width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
-        if own:
-            print(f"--- {own}")
-        print(in_options(found.to_text(width, details=details)), end="")
-        if drawn is not None:
-            print(f"Picture: {drawn}")
-        if kept is not None:
-            print(f"Saved to {kept}")
+    named = [data, *_data_options(**loading), *_network_options(found.frozen, backbone, weights)]
+    command, beside = (
+        _train_command(named, choice, found.advice.test_domains or ["each"]) if choice else ""
+        for choice in (found.advice.choice, found.advice.beside)
+    )
+    found = replace(found, about=replace(found.about, command=command, beside=beside))
+    if picture is not None:
+        found.picture(picture)
+    if out is not None:
+        found.save(out)
     if as_json:
-        shown = outcomes if len(outcomes) > 1 else outcomes[""]
+        shown = {**found.to_dict(), "picture": None if picture is None else str(picture)}
         print(json.dumps(shown, ensure_ascii=False, allow_nan=False))
+        return
+    width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
+    print(in_options(found.to_text(width, details=details)), end="")
+    if picture is not None:
+        print(f"Picture: {picture}")
+    if out is not None:
+        print(f"Saved to {out}")
 
 
 def _data_options(

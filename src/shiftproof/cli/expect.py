@@ -31,14 +31,6 @@ def expect(
     metric: options.ExpectMetric = None,
     at_least: options.AtLeast = None,
     level: Annotated[float, option("Expectation", "Probability of the intervals.")] = 0.95,
-    target: Annotated[
-        str | None,
-        option(
-            "Expectation",
-            "Target to report, if the models predict several numbers; default each in turn.",
-            metavar="COLUMN",
-        ),
-    ] = None,
     hparam: options.Hparam = None,
     steps: options.Steps = 5001,
     seed: options.Seed = 0,
@@ -126,26 +118,16 @@ def expect(
     }
     asked: dict[str, Any] = {"metric": metric, "at_least": at_least, "level": level}
     each: Any = data
-    if finished := answers_in(data):
-        targets = finished.targets
-    else:
+    if answers_in(data) is None:
         # Check the settings before training.
         Expected({}, metric or DEFAULT_METRIC, level, at_least)
         with ProgressBar(quiet=quiet) as observer:
             each = api.train_each(data, algorithm, metric=metric, observer=observer, **training)
         exit_unless_finished(each.runs, each=True)
-        targets, algorithm, training = each.targets, None, {}
-    several = len(targets) > 1 and target is None
-    found = {
-        name: api.expect(each, algorithm, target=name, **asked, **training)
-        for name in (targets if several else (target,))
-    }
+        algorithm, training = None, {}
+    found = api.expect(each, algorithm, **asked, **training)
     if as_json:
-        shown = {name: own.to_dict() for name, own in found.items()}
-        print(json.dumps(shown if several else shown[target], ensure_ascii=False))
+        print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
-    for name, own in found.items():
-        if several:
-            print(name)
-        Console().print(forest_table(own))
-        print(*sentences(own), sep="\n")
+    Console().print(forest_table(found))
+    print(*sentences(found), sep="\n")

@@ -28,7 +28,8 @@ LabelColumn = Annotated[
     str | None,
     option(
         "Data",
-        "Label column (tables); to predict several numbers, join their columns with commas: a,b.",
+        "Label column (tables). Several, joined by commas: diagnose, expect, train and study handle"
+        " each of them in turn.",
         metavar="COLUMN",
     ),
 ]

@@ -13,7 +13,6 @@ from shiftproof.cli import options
 from shiftproof.cli.messages import in_options
 from shiftproof.cli.options import option, parse_assignments
 from shiftproof.cli.preflight import check_data, check_settings
-from shiftproof.cli.several_labels import one_label_each
 from shiftproof.cli.train import exit_unless_finished
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def study(
     Each domain is held out in turn; then a model is trained on all domains. Run the same command
     again to resume.
     """
-    labels = check_data(data, label, domain, image, drop, categorical, weights_column, by)
+    check_data(data, label, domain, image, drop, categorical, weights_column, by)
     check_settings(
         algorithm,
         standardize=standardize,
@@ -81,7 +80,6 @@ def study(
         typer.echo(f"reading {data}", err=True)  # printed before the imports, which take seconds
 
     from shiftproof import api
-    from shiftproof.api.run_folders import as_folder
     from shiftproof.cli.study_progress import StudyProgress
 
     settings: dict[str, Any] = {
@@ -109,16 +107,10 @@ def study(
         "options": parse_assignments("--data-option", data_option),
         "image_size": image_size,
     }
-    several = len(labels) > 1
-    for own, one in one_label_each(labels, settings):
-        if several:
-            folder = out or Path("runs", f"study-{as_folder(Path(data).name)}")
-            one["out"] = folder / as_folder(own)
-            print(f"--- {own}")
-        with StudyProgress(quiet=quiet) as one["observer"]:
-            found = api.study(data, algorithm, **one)
-        _show(found, data, show_page=not no_open and not several)
-        exit_unless_finished(found.runs, each=True)
+    with StudyProgress(quiet=quiet) as settings["observer"]:
+        found = api.study(data, algorithm, **settings)
+    _show(found, data, show_page=not no_open)
+    exit_unless_finished(found.runs, each=True)
 
 
 def _show(found: Study, data: str, *, show_page: bool) -> None:

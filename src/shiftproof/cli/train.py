@@ -190,12 +190,9 @@ def train(
         pass  # `exit_unless_finished` prints the status
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
-        for target in table.targets or (None,):
-            expected = replace(table.expected_of(target), at_least=at_least)
-            if len(table.targets) > 1:
-                print(target)
-            Console().print(forest_table(expected))
-            print(*sentences(expected), sep="\n")
+        expected = replace(table.expected, at_least=at_least)
+        Console().print(forest_table(expected))
+        print(*sentences(expected), sep="\n")
         print(f"{len(runs)} runs; they are in {runs[0].folder.parent}")
     else:
         if run.metrics["risk"]:

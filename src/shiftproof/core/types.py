@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # A tensor, or a NumPy array.
 Numbers = TypeVar("Numbers", "Tensor", "np.ndarray")
 
-# The kind of task: predict one of several classes, or one or several numbers.
+# The kind of task: predict one of several classes, or a number.
 Kind = Literal["classification", "regression"]
 CLASSIFICATION: Kind = "classification"
 REGRESSION: Kind = "regression"
@@ -31,9 +31,8 @@ class Batch(NamedTuple):
     """One minibatch from each training domain, stacked.
 
     `x` has shape [domains, batch, …] and `y` [domains, batch]: all domains have the same batch
-    size.  `y` holds integer classes, or numbers in standard units (see `Task`); with several
-    targets, it has shape [domains, batch, targets].  `weight` [domains, batch] holds sample
-    weights, if any, with mean 1 over the samples of each domain.
+    size.  `y` holds integer classes, or numbers in standard units (see `Task`).  `weight`
+    [domains, batch] holds sample weights, if any, with mean 1 over the samples of each domain.
     """
 
     x: Tensor
@@ -69,8 +68,8 @@ class Task:
 
     A number y is learned in standard units, z = (y − `center`) / `scale`, with the mean and the
     standard deviation of the training domains, weighted equally.  Outputs and the labels of a batch
-    are in these units; `in_units` converts outputs to the units of the labels.  Each target has its
-    own `center` and `scale`; the loss of a sample is the mean over targets.
+    are in these units; `in_units` converts outputs to the units of the labels.  `center` and
+    `scale` are tuples of one number, as stored.
     """
 
     input_shape: tuple[int, ...]
@@ -87,8 +86,8 @@ class Task:
                 f"`loss` must be {CROSS_ENTROPY} for a task with classes and a regression loss for"
                 f" one without, not {self.loss} with {self.num_classes} classes"
             )
-        if not len(self.center) == len(self.scale) > 0:
-            raise InvalidValue("`center` and `scale` must each have one entry per target")
+        if not len(self.center) == len(self.scale) == 1:
+            raise InvalidValue("`center` and `scale` must each have one entry")
 
     @property
     def kind(self) -> Kind:
@@ -97,20 +96,17 @@ class Task:
 
     @property
     def num_outputs(self) -> int:
-        """The number of network outputs: one per class, or one per target."""
-        return self.num_classes or len(self.center)
+        """The number of network outputs: one per class, or one number."""
+        return self.num_classes or 1
 
     def in_units(self, outputs: Numbers) -> Numbers:
-        """Convert outputs [n, targets] to predictions in the units of the labels.
-
-        Their shape is [n] for one target, else [n, targets].
-        """
+        """Convert outputs [n, 1] to predictions [n] in the units of the labels."""
         center, scale = self._units(outputs)
-        values: Numbers = center + scale * outputs
-        return values.squeeze(-1) if len(self.center) == 1 else values
+        values: Numbers = (center + scale * outputs).squeeze(-1)
+        return values
 
     def in_standard_units(self, labels: Numbers) -> Numbers:
-        """Return labels [n] or [n, targets] in standard units."""
+        """Return labels [n] in standard units."""
         center, scale = self._units(labels)
         found: Numbers = (labels - center) / scale
         return found

@@ -43,8 +43,7 @@ def from_arrays(
     numbers, strings or booleans; samples that lack either are left out with a note.  Samples,
     labels and domains are matched by position; the index of a pandas object is ignored.  `task`
     says whether labels are classes or numbers; `auto` infers it from the labels (`label_kind`).
-    `y` [n, targets] holds several numbers to predict together.  `weight` [n] holds non-negative
-    sample weights for training.
+    `weight` [n] holds non-negative sample weights for training.
 
     A table is treated like a table file (see `table_dataset`): imputed and standardised with
     statistics of the training samples.  Images up to 64 pixels per side belong to the regime
@@ -74,19 +73,13 @@ def from_arrays(
     return replace(made, regime=regime or made.regime, backbone=backbone or made.backbone)
 
 
-def _labels(given: Any) -> pd.DataFrame:
-    """Return labels as a data frame with one column, or one column per target."""
-    import pandas as pd
-
+def _labels(given: Any) -> pd.Series:
+    """Return labels as one column."""
     if isinstance(given, TensorLike):
         given = as_array(given)
-    if getattr(given, "ndim", 1) != 2 or given.shape[1] < 2:
-        return _series(given, "y").to_frame()
-    if is_one_hot(np.asarray(given)):
+    if getattr(given, "ndim", 1) == 2 and is_one_hot(np.asarray(given)):
         raise DataError("`y` holds classes as one-hot rows: pass y.argmax(axis=1), one entry each")
-    if isinstance(given, pd.DataFrame):
-        return given.reset_index(drop=True)
-    return pd.DataFrame(given, columns=[f"y{place}" for place in range(1, given.shape[1] + 1)])
+    return _series(given, "y")
 
 
 def _series(given: Any, what: str) -> pd.Series:

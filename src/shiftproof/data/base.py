@@ -167,8 +167,8 @@ class DomainDataset:
     or manifest that hold the label, the domain and the image paths.  `standardize` says how rows
     are standardised within domains (`data.within_domain`).
 
-    Labels are indices into `classes` or, for regression, the numbers that `targets` names;
-    `classes` is then empty.
+    Labels are indices into `classes` or, for regression, numbers: `targets` then holds their name,
+    and `classes` is empty.
     """
 
     name: str
@@ -194,10 +194,9 @@ class DomainDataset:
             )
         for domain in (*self.domains, *self.extras):
             domain.require(self.kind)
-            if domain.given.y.shape[1:] != ((len(self.targets),) if len(self.targets) > 1 else ()):
+            if len(self.targets) > 1 or len(domain.given.y.shape) > 1:
                 raise DataError(
-                    f"the labels of domain {domain.name!r} have shape"
-                    f" {list(domain.given.y.shape)}, which does not fit {self.target or 'classes'}"
+                    f"{self.name} has more than one label a sample; make one dataset for each label"
                 )
         names = [domain.name for domain in (*self.domains, *self.extras)]
         if len(set(names)) < len(names):
@@ -265,8 +264,8 @@ class DomainDataset:
 
     @property
     def target(self) -> str:
-        """The names of the targets, joined by "and"; empty for classification."""
-        return " and ".join(self.targets)
+        """The name of the number to predict; empty for classification."""
+        return self.targets[0] if self.targets else ""
 
     @property
     def weighted(self) -> bool:

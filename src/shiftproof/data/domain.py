@@ -74,8 +74,8 @@ class Domain:
     """Samples that share one distribution.
 
     `x` [n, …] is a tensor, uint8 (scaled to [0, 1] when used) or floating point, or lazy inputs.
-    `y` is int64 [n] for classification and float64 for regression: [n], or [n, targets] for several
-    targets.  `weight` [n] holds float64 sample weights for training; None means equal weights.
+    `y` [n] is int64 for classification and float64 for regression.  `weight` [n] holds float64
+    sample weights for training; None means equal weights.
 
     Each may be passed as a tensor or a NumPy array.  The attributes `x`, `y` and `weight` are
     tensors, created without a copy on first use; `rows`, `label_array` and `weight_array` give

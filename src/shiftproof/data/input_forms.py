@@ -237,8 +237,6 @@ def numbers_of(raw: Any) -> np.ndarray:
     return array
 
 
-# A class or number as text, or a tuple of numbers as text for several targets; None if missing.
-Label = str | tuple[str, ...] | None
 # The domain name of samples whose domain is unknown.
 ALL = "all"
 
@@ -248,12 +246,12 @@ class Samples:
     """Inputs in the order they were found, with their labels and domains if known.
 
     `names` are columns that identify the samples (a row number, a path).  `labels` and `domains`
-    hold one string per sample, labels of several targets a tuple; a missing label is None.
+    hold one string per sample; a missing label is None.
     """
 
     inputs: Inputs
     names: Mapping[str, Sequence[Any]]
-    labels: Sequence[Label] | None = None
+    labels: Sequence[str | None] | None = None
     domains: Sequence[str] | None = None
     notes: tuple[str, ...] = ()
 

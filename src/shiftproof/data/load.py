@@ -22,7 +22,7 @@ from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.feature_file import DOMAIN, LABEL, feature_dataset, feature_header
-from shiftproof.data.tables.label_kind import AUTO, checked_task
+from shiftproof.data.tables.label_kind import AUTO, checked_task, one_label
 from shiftproof.data.tables.read_file import read_frame
 from shiftproof.data.tables.vectors import vectors_in
 
@@ -130,17 +130,16 @@ class DataRequest:
         replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
         for option in self.options:
             raise InvalidValue(f"`{option}` is for image files; {path.name} holds arrays")
-        several = column_names(list(found.frame.columns), path.name, "label", found.label)
-        labels = found.frame[several if len(several) > 1 else several[0]]
+        label = one_label(list(found.frame.columns), path.name, found.label)
         sites = column_names(list(found.frame.columns), path.name, "domain", found.domain)
         if len(sites) > 1:
             raise InvalidValue(
                 f"`domain` must name one array, not {len(sites)}, because {path.name} holds images"
             )
         dataset = from_arrays(
-            found.images, labels, found.frame[sites[0]], name=path.name, task=self.task
+            found.images, found.frame[label], found.frame[sites[0]], name=path.name, task=self.task
         )
-        others = [name for name in found.frame.columns if name not in (*several, *sites)]
+        others = [name for name in found.frame.columns if name not in (label, *sites)]
         if not others:
             return dataset
         whole = {name: vector for vector, own in vectors_in(others).items() for name in own}

@@ -22,7 +22,6 @@ from shiftproof.data.input_forms import (
     ImageForm,
     InputForm,
     Inputs,
-    Label,
     Samples,
     TableForm,
     as_ready,
@@ -31,7 +30,6 @@ from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
 from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.cell_types import named, texts
-from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.preprocessing import unseen_notes
 from shiftproof.data.tables.read_file import read_frame
@@ -131,8 +129,7 @@ class SampleRequest:
         }
         labels = domains = None
         if self.labelled:
-            names_of = column_names(list(frame.columns), table, "label", self._column("label"))
-            labels = _labels(frame[names_of])
+            labels = _texts(frame[column_of(frame, table, "label", self._column("label"))])
         plain = "by" not in self.usual  # with `by`, the column holds e.g. dates, not domains
         if self.domain is not None or (plain and self._column("domain") in frame):
             found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
@@ -256,7 +253,7 @@ def _images(
     paths: Sequence[Path],
     form: ImageForm,
     progress: Progress,
-    labels: Sequence[Label] | None = None,
+    labels: Sequence[str | None] | None = None,
     domains: Sequence[str] | None = None,
     relative_to: Path | None = None,
 ) -> Samples:
@@ -282,11 +279,3 @@ def _texts(series: pd.Series) -> list[str | None]:
     codes, found = texts(series)
     lookup = [*found, None]
     return [lookup[code] for code in codes]
-
-
-def _labels(frame: pd.DataFrame) -> list[Label]:
-    """Return the label of each row; several columns give a tuple per row."""
-    if frame.shape[1] == 1:
-        return list(_texts(frame.iloc[:, 0]))
-    rows = zip(*(_texts(frame.iloc[:, place]) for place in range(frame.shape[1])), strict=True)
-    return [None if None in row else tuple(map(str, row)) for row in rows]

@@ -165,25 +165,22 @@ class HalfWidths:
         return cls(tuple(found))
 
     @classmethod
-    def from_state(
-        cls, modules: Mapping[str, Any], scale: Sequence[float]
-    ) -> tuple[HalfWidths, ...]:
-        """Return the half-widths of each target from held-out training domains; () if none.
+    def from_state(cls, modules: Mapping[str, Any], scale: float) -> HalfWidths | None:
+        """Return the half-widths from held-out training domains; None if there are none.
 
-        The stored predictions are in standard units (`learners.exact.held_out_arrays`); `scale` is
-        the scale of each target.  Return () unless each domain was held out as a whole.
+        The stored predictions are in standard units (`learners.exact.held_out_arrays`), and
+        `scale` converts them.  Return None unless each domain was held out as a whole.
         """
         if "held_out.predicted" not in modules:
-            return ()
+            return None
         predicted, y, domain, fold = (
             as_array(modules[f"held_out.{name}"]) for name in ("predicted", "y", "domain", "fold")
         )
         rows = [domain == own for own in np.unique(domain)]
         if any(len(np.unique(fold[own])) > 1 for own in rows):
-            return ()
-        errors = np.array(scale) * np.abs(y.reshape(len(y), -1) - predicted.astype(float))
-        found = [cls.of([own[part] for part in rows]) for own in errors.T]
-        return tuple(own for own in found if own is not None)
+            return None
+        errors = scale * np.abs(y - predicted[:, 0].astype(float))
+        return cls.of([errors[own] for own in rows])
 
     def half_width(self, level: float) -> Width:
         """Return the half-width at the lowest of `LEVELS` that is not below `level`."""

@@ -275,8 +275,8 @@ def description(model: TrainedModel) -> dict[str, Any]:
         "algorithm": model.config.algorithm,
         "backbone": model.config.frozen.get("backbone", model.config.backbone),
     }
-    if (outputs := model.task.num_outputs) > 1 or not model.targets:
-        described["output"]["shape"].append(outputs)
+    if model.classes:
+        described["output"]["shape"].append(model.task.num_outputs)
     if isinstance(model.network.algorithm, Exact):
         described["members"] = model.network.algorithm.head.ensemble.described()
     if isinstance(model.form, TableForm):

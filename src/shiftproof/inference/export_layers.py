@@ -192,7 +192,7 @@ class TreesLayer(nn.Module):
 
 
 class ForestLayer(nn.Module):
-    """scikit-learn's forests: features [n, k] → probabilities [n, c], or numbers [n, targets]."""
+    """scikit-learn's forests: features [n, k] → probabilities [n, c], or numbers [n, 1]."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -200,7 +200,7 @@ class ForestLayer(nn.Module):
         trees = []
         for grown in model.estimators_:
             tree = grown.tree_
-            counts = tree.value.reshape(tree.node_count, -1)  # of classes, or of targets
+            counts = tree.value.reshape(tree.node_count, -1)  # of classes, or a number
             trees.append(
                 {
                     "feature": tree.feature,
@@ -342,7 +342,7 @@ class ExactNetwork(nn.Module):
 
 
 class LinearLayer(nn.Module):
-    """scikit-learn's `Ridge`: features [n, k] → numbers [n, targets]."""
+    """scikit-learn's `Ridge`: features [n, k] → numbers [n, 1]."""
 
     coefficients: Tensor
     intercepts: Tensor
@@ -366,20 +366,6 @@ class LogisticLayer(LinearLayer):
         return class_probabilities(super().forward(features))
 
 
-class TargetsLayer(nn.Module):
-    """One model per target, side by side: features [n, k] → numbers [n, targets]."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.targets = nn.ModuleList(
-            LAYERS[type(each).__name__](each) for each in model.estimators_
-        )
-
-    def forward(self, features: Tensor) -> Tensor:
-        """Return the numbers of all targets."""
-        return torch.cat([layer(features) for layer in self.targets], dim=1)
-
-
 # The equivalent layer of each type of model.
 LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "LogisticRegression": LogisticLayer,
@@ -390,7 +376,6 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "RandomForestRegressor": ForestLayer,
     "ExtraTreesRegressor": ForestLayer,
     "HistGradientBoostingRegressor": BoostingLayer,
-    "MultiOutputRegressor": TargetsLayer,
 }
 # User estimators with an equivalent layer for all parameter values.
 ALONE = frozenset(["HistGradientBoostingClassifier"])

@@ -12,7 +12,7 @@ import numpy as np
 from shiftproof.core.errors import DataError, nearest
 from shiftproof.core.text import counted, listed, quoted, three_digits
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.input_forms import Label, Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.inference.expected import Expected, estimate_of, metric_name
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.scores import LOSSES, TARGETS, scores
@@ -126,7 +126,7 @@ def _metrics(
 
 @dataclass(frozen=True)
 class NumberMetrics(_Metrics):
-    """The metrics of one target on one domain.
+    """The metrics on one domain.
 
     `standard_error` is the standard error of `mae` in `scores`, `far` the share of samples unlike
     the training domains (None for a private model), and `outputs` the predictions behind `scores`.
@@ -149,9 +149,9 @@ def number_metrics(
     workers: int | None = None,
     progress: Progress = silent,
 ) -> tuple[list[NumberMetrics], list[str]]:
-    """Return the metrics on each domain for each target, and notes on samples left out."""
+    """Return the metrics on each domain, and notes on samples left out."""
     labelled, notes = labelled_domains(parts)
-    found = [each for own in labelled for each in _number_metrics(model, *own, workers, progress)]
+    found = [_number_metrics(model, *own, workers, progress) for own in labelled]
     return found, [*notes, *_notes_on_training(found, "the errors there are too small")]
 
 
@@ -168,40 +168,24 @@ def _notes_on_training(
 
 def _number_metrics(
     model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
-) -> list[NumberMetrics]:
-    labels = np.array([_numbers(label, model) for label in samples.labels or ()])
+) -> NumberMetrics:
+    labels = np.array([_number(label, model.target) for label in samples.labels or ()])
     predictions = model.predict_numbers(
         samples.inputs, sites=samples.domains, workers=workers, progress=progress
     )
     outputs = NumberOutputs(predictions.value_array, labels, np.arange(len(labels)))
-    found = []
-    for place, target in enumerate(model.targets):
-        own = outputs.of_target(place)
-        errors = np.abs(own.predicted - own.labels)
-        spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else 0.0
-        found.append(
-            NumberMetrics(
-                domain,
-                domain in model.domains,
-                len(labels),
-                own.scores(),
-                spread,
-                None if model.typicality is None else predictions.far_share,
-                target,
-                own,
-            )
-        )
-    return found
-
-
-def _numbers(label: Label, model: TrainedModel) -> list[float]:
-    """Return the labels of a sample, one for each target."""
-    texts = label if isinstance(label, tuple) else (label,)
-    if len(texts) != len(model.targets):
-        raise DataError(
-            f"the model predicts {listed(model.targets)}, and a sample has {len(texts)} labels"
-        )
-    return [_number(text, target) for text, target in zip(texts, model.targets, strict=True)]
+    errors = np.abs(outputs.predicted - outputs.labels)
+    spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else 0.0
+    return NumberMetrics(
+        domain,
+        domain in model.domains,
+        len(labels),
+        outputs.scores(),
+        spread,
+        None if model.typicality is None else predictions.far_share,
+        model.target,
+        outputs,
+    )
 
 
 def _number(label: str | None, target: str) -> float:

@@ -49,8 +49,8 @@ class TrainedModel:
 
     `task` is the task of the algorithm, `domains` are the training domains, and `columns` names
     the table columns with the label, the domain and the images.  The model predicts in fp32,
-    whatever the precision in training.  A regression model has `targets`, the names of the
-    predicted numbers; a classifier has `classes` instead.  `half_widths` are the half-widths of
+    whatever the precision in training.  A regression model has `targets`, the name of the
+    predicted number; a classifier has `classes` instead.  `half_widths` are the half-widths of
     prediction intervals, available if training domains were held out.  A model without a
     `typicality` cannot detect inputs unlike the training data: their typicality is NaN.
     """
@@ -67,12 +67,12 @@ class TrainedModel:
     label_shift: LabelShift | None = None
     update: Update | None = None
     targets: tuple[str, ...] = ()
-    half_widths: tuple[HalfWidths, ...] = ()
+    half_widths: HalfWidths | None = None
 
     @property
     def target(self) -> str:
-        """The names of the predicted numbers, joined by "and"; empty for a classifier."""
-        return " and ".join(self.targets)
+        """The name of the predicted number; empty for a classifier."""
+        return self.targets[0] if self.targets else ""
 
     @property
     def temperature(self) -> float:
@@ -139,20 +139,20 @@ class TrainedModel:
         inputs, sites = self._given(inputs, sites)
         return NumberPredictions(*self._answers(inputs, sites, workers, progress))
 
-    def half_width(self, level: float) -> tuple[Width, ...]:
-        """Return the half-width q of the prediction intervals ŷ ± q of each target.
+    def half_width(self, level: float) -> Width:
+        """Return the half-width q of the prediction intervals ŷ ± q.
 
         At a new domain, an interval contains the true number with probability `level`.
 
         The half-widths come from training domains held out in training; only models that are
         fitted at once have them.
         """
-        if not self.half_widths:
+        if self.half_widths is None:
             raise InvalidValue(
                 "this model stores no interval widths; give `expected`, the folder of runs that"
                 " hold out each domain in turn"
             )
-        return tuple(own.half_width(level) for own in self.half_widths)
+        return self.half_widths.half_width(level)
 
     def _given(
         self, inputs: Inputs | Any, sites: Sequence[str] | None
@@ -278,7 +278,7 @@ class TrainedModel:
             )
         config = replace(self.config, fingerprint="", test_domains=())
         found = replace(self, config=config, domains=(), typicality=None, label_shift=None)
-        return replace(found, half_widths=())
+        return replace(found, half_widths=None)
 
     def save(self, folder: Path) -> Path:
         """Write the model to a folder and return the path of its file."""

@@ -217,8 +217,8 @@ def check_header(described: Mapping[str, Any]) -> None:
     _require(all(map(math.isfinite, center)), "task.center must be finite")
     _require(all(0 < each < math.inf for each in scale), "task.scale must be positive")
     targets, widths = described.get("targets", ()), described.get("half_widths", ())
-    _require(len(center) == len(scale) == (len(targets) or 1), "targets and task.center differ")
-    _require(len(widths) in (0, len(targets)), "targets and half_widths differ")
+    _require(len(center) == len(scale) == 1, "task.center and task.scale must have one entry")
+    _require(max(len(targets), len(widths)) <= 1, "it predicts more than one number")
     _require(task["num_domains"] > 0, "task.num_domains must be positive")
     _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
     _require(not ("half_widths" in described and classes), "classes have no half_widths")
@@ -316,8 +316,8 @@ def model_description(model: TrainedModel) -> dict[str, Any]:
         found["update"] = model.update.to_json()
     if model.targets:
         found["targets"] = list(model.targets)
-    if model.half_widths:
-        found["half_widths"] = [own.to_json() for own in model.half_widths]
+    if model.half_widths is not None:
+        found["half_widths"] = [model.half_widths.to_json()]
     # Absent in models without a temperature, including those of earlier versions.
     if model.temperature != 1:
         found["temperature"] = model.temperature
@@ -365,7 +365,7 @@ def _fields(
         "label_shift": shift,
         "update": _update(described, form),
         "targets": tuple(described.get("targets", ())),
-        "half_widths": tuple(map(HalfWidths.from_json, described.get("half_widths", ()))),
+        "half_widths": next(map(HalfWidths.from_json, described.get("half_widths", ())), None),
     }
 
 

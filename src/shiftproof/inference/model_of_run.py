@@ -91,7 +91,7 @@ def trained_model(
         config.device,
         None if held_out is None else label_shift(held_out),
         targets=dataset.targets,
-        half_widths=() if classes else HalfWidths.from_state(modules, task.scale),
+        half_widths=None if classes else HalfWidths.from_state(modules, task.scale[0]),
     )
     return model.without_training_data() if config.private else model
 

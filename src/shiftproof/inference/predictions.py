@@ -81,10 +81,7 @@ class Predictions(AnyPredictions):
 
 
 class NumberPredictions(AnyPredictions):
-    """Predicted numbers in the units of the labels, typicality [n], and which inputs are far [n].
-
-    `values` has the shape [n], or [n, targets] for several targets.
-    """
+    """Predicted numbers [n] in the units of the labels, typicality [n], and which are far [n]."""
 
     def __init__(self, values: np.ndarray, typicality: np.ndarray, far: np.ndarray) -> None:
         super().__init__(typicality, far)

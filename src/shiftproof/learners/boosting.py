@@ -12,7 +12,7 @@ import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes, side_by_side
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.judging import judge, single
@@ -37,16 +37,11 @@ class BoostingCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict after each number of trees."""
+        model = self._fitted(train, max(self.variants), seed)
         if not train.classes:
-            found = np.empty((len(self.variants), len(x), train.outputs))
-            for place, target in enumerate(train.targets.T):
-                model = self._fitted(train, target, max(self.variants), seed)
-                stages = model.staged_predict(x)
-                numbered = enumerate(stages, start=1)
-                chosen = {trees: p for trees, p in numbered if trees in self.variants}
-                found[:, :, place] = [chosen[variant] for variant in self.variants]
-            return found
-        model = self._fitted(train, train.y, max(self.variants), seed)
+            stages = enumerate(model.staged_predict(x), start=1)
+            numbers = {trees: p for trees, p in stages if trees in self.variants}
+            return np.stack([numbers[variant][:, None] for variant in self.variants])
         stages = enumerate(model.staged_predict_proba(x), start=1)
         by_length = {trees: p for trees, p in stages if trees in self.variants}
         return np.stack(
@@ -64,19 +59,13 @@ class BoostingCandidate(Candidate):
     def fit(self, train: Samples, variant: int, seed: int) -> Any:
         """Return the trees without the bins of numeric columns, which only training needs.
 
-        The bins would reveal values of training rows.  With several targets, each has its own
-        trees.
+        The bins would reveal values of training rows.
         """
-        if train.y.ndim == 1:
-            return _without_bins(self._fitted(train, train.y, variant, seed))
-        targets = train.targets.T
-        return side_by_side(
-            [_without_bins(self._fitted(train, target, variant, seed)) for target in targets]
-        )
+        return _without_bins(self._fitted(train, variant, seed))
 
-    def _fitted(self, train: Samples, labels: np.ndarray, trees: int, seed: int) -> Any:
+    def _fitted(self, train: Samples, trees: int, seed: int) -> Any:
         weight = None if train.weight is None else train.weights()
-        return self._model(train, trees, seed).fit(_filled(train.x), labels, weight)
+        return self._model(train, trees, seed).fit(_filled(train.x), train.y, weight)
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import (  # type: ignore[import-untyped]

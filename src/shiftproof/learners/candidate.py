@@ -52,7 +52,7 @@ class Candidate(ABC):
         """Fit every variant to ``train`` and return their predictions for ``x`` [n, d].
 
         Predictions are probabilities [variants, n, classes], 0 for classes missing from ``train``,
-        or numbers [variants, n, targets].
+        or numbers [variants, n, 1].
         """
 
     @abstractmethod
@@ -75,16 +75,6 @@ class Candidate(ABC):
             rows = folds == fold
             found[:, rows] = self.predictions(samples.only(~rows), samples.x[rows], seed)
         return found
-
-
-def side_by_side(models: Sequence[Any]) -> Any:
-    """Return fitted regressors, one per target, as one `MultiOutputRegressor`."""
-    from sklearn.multioutput import MultiOutputRegressor  # type: ignore[import-untyped]
-
-    joined = MultiOutputRegressor(models[0])
-    joined.estimators_ = list(models)
-    joined.n_features_in_ = models[0].n_features_in_
-    return joined
 
 
 def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 Exact learners select settings and stack members by the criterion of their samples, so they need no
 separate code for classification and regression.  Predictions are [n, k]: probabilities of k
-classes, or k numbers in standard units.
+classes, or numbers in standard units with k = 1.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 from shiftproof.learners.calibration import calibrated_risk, fit_temperature, tempered
-from shiftproof.learners.number_scores import mean_r2
+from shiftproof.learners.number_scores import r2
 from shiftproof.learners.number_stacking import number_weights
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.stacking import Weights, stacking_weights
@@ -93,8 +93,7 @@ class LogLoss(Criterion):
 class NumberLoss(Criterion):
     """The criterion for regression: half the squared error, or the absolute error.
 
-    With several targets, it is their mean, each in its standard units.  Regression has no
-    temperature.
+    Regression has no temperature.
     """
 
     score = "r2"
@@ -116,32 +115,26 @@ class NumberLoss(Criterion):
 
     def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
         """Return e² / 2, or |e|."""
-        errors = predicted - samples.targets
-        losses = np.abs(errors) if self.absolute else np.square(errors) / 2
-        mean: np.ndarray = losses.mean(axis=1)
-        return mean
+        errors = predicted[:, 0] - samples.y
+        losses: np.ndarray = np.abs(errors) if self.absolute else np.square(errors) / 2
+        return losses
 
     def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
-        """Return R² of each domain, averaged over targets."""
-        return [
-            np.nan if (found := mean_r2(predicted[rows], samples.targets[rows])) is None else found
-            for rows in samples.rows_by_domain()
-        ]
+        """Return R² of each domain."""
+        found = [r2(predicted[rows, 0], samples.y[rows]) for rows in samples.rows_by_domain()]
+        return [np.nan if value is None else value for value in found]
 
     def weights(
         self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
     ) -> Weights:
         """Return the weights with the lowest loss."""
-        # A row of k targets counts as k rows of its domain.
-        errors = (predicted - samples.targets).reshape(len(predicted), -1)
-        rows = np.repeat(np.arange(len(samples)), samples.outputs)
         return number_weights(
-            errors,
-            samples.domain[rows],
+            predicted[:, :, 0] - samples.y,
+            samples.domain,
             seed,
             draws,
             absolute=self.absolute,
-            weight=None if samples.weight is None else samples.weight[rows],
+            weight=samples.weight,
         )
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:

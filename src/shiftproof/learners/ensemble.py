@@ -5,7 +5,7 @@
 Each member has its own temperature T_j.  The mean of calibrated probabilities is underconfident
 (Ranjan and Gneiting, 2010), so the mean has a temperature T too.
 
-For regression, the prediction is the weighted mean Σ_j w_j f_j(x) per target, without temperatures.
+For regression, the prediction is the weighted mean Σ_j w_j f_j(x), without temperatures.
 
 Members are scikit-learn classifiers or regressors on raw rows.  A single model is an ensemble with
 one member.  skops stores it as a dictionary of scikit-learn objects and numbers: loading it runs no
@@ -147,7 +147,7 @@ class Ensemble:
         return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predicted numbers [n, targets] for raw rows, in standard units."""
+        """Return predicted numbers [n, 1] for raw rows, in standard units."""
         return self._weighted(x)
 
     def _weighted(self, x: np.ndarray) -> np.ndarray:

@@ -81,7 +81,7 @@ class EstimatorModel:
 class NumberEstimatorModel(EstimatorModel):
     """A user's fitted regressor, which predicts in the units of its labels.
 
-    `center` and `scale` of each target convert predictions to the standard units of other members.
+    `center` and `scale`, lists of one number, convert predictions to the standard units of others.
     """
 
     def __init__(
@@ -95,13 +95,12 @@ class NumberEstimatorModel(EstimatorModel):
         self.center, self.scale = list(center), list(scale)
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return numbers in standard units, [n, targets]."""
+        """Return numbers [n] in standard units."""
         try:
             found: np.ndarray = np.asarray(self.model.predict(self.given(x)), dtype=float)
         except Exception as error:
             raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
-        found = found.reshape(len(x), len(self.center))
-        standard: np.ndarray = (found - self.center) / np.array(self.scale)
+        standard: np.ndarray = (found.reshape(len(x)) - self.center) / np.array(self.scale)
         return standard
 
 
@@ -139,8 +138,7 @@ class EstimatorAlgorithm(Exact):
         else:
             center, scale = self.task.center, self.task.scale
             made = NumberEstimatorModel(model, samples.columns, center, scale)
-            labels = np.array(center) + np.array(scale) * samples.targets
-            labels = labels.reshape(samples.y.shape)
+            labels = center[0] + scale[0] * samples.y
         weights = weights_for(model, samples)
         try:
             model.fit(made.given(samples.x), labels, **weights)

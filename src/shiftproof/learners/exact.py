@@ -35,7 +35,7 @@ def silent(what: str, done: int, total: int) -> None:
 def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str, np.ndarray]:
     """Return predictions for the training rows, from models not trained on the row's domain.
 
-    ``predicted`` [n, k] are the predictions, ``y`` [n] the classes, or numbers [n] or [n, k],
+    ``predicted`` [n, k] are the predictions, ``y`` [n] the classes or numbers,
     ``domain`` [n] the domain indices, and ``fold`` [n] the folds: each row is predicted by a model
     trained on the other folds.  Empty if no domain was held out.  Checkpoints store these arrays;
     model files never do, because they reveal single rows.
@@ -51,7 +51,7 @@ def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str
 
 
 class EnsembleHead:
-    """A fitted ensemble and its bytes: rows [n, d] → log-probabilities [n, c] or numbers [n, k]."""
+    """A fitted ensemble and its bytes: rows [n, d] → log-probabilities [n, c] or numbers [n, 1]."""
 
     def __init__(self) -> None:
         self.stored: np.ndarray | None = None
@@ -132,7 +132,7 @@ class Exact(Learner):
         return float(np.float32(found))
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return the outputs for rows x [n, …]: log-probabilities [n, c], or numbers [n, k]."""
+        """Return the outputs for rows x [n, …]: log-probabilities [n, c], or numbers [n, 1]."""
         return self.head(x)
 
     def training_state(self) -> dict[str, Any]:

@@ -44,7 +44,7 @@ class LinearCandidate(Candidate):
         ready = fitted_encoder(train, ranks=self.ranks)
         fitted, rows = ready.transform(train.x), ready.transform(x)
         if not train.classes:
-            found = ridge_path(fitted, train.targets, self._weights(train)[0], self.variants)
+            found = ridge_path(fitted, train.y[:, None], self._weights(train)[0], self.variants)
             return found.predict(rows)
         path = logistic_path(fitted, train.y, train.classes, self._weights(train), self.variants)
         solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
@@ -93,7 +93,7 @@ class LinearCandidate(Candidate):
     ) -> np.ndarray:
         found = np.empty((len(self.variants), len(samples), samples.outputs))
         weights = self._weights(samples)[0]
-        paths = ridge_paths(rows, samples.targets, weights, folds, self.variants)
+        paths = ridge_paths(rows, samples.y[:, None], weights, folds, self.variants)
         for fold in np.unique(folds):
             held = folds == fold
             found[:, held] = paths[int(fold)].predict(rows[held])
@@ -110,11 +110,12 @@ class LinearCandidate(Candidate):
         ready = fitted_encoder(train, ranks=self.ranks)
         rows = ready.transform(train.x)
         if not train.classes:
-            solved = ridge_path(rows, train.targets, self._weights(train)[0], [variant])
+            solved = ridge_path(rows, train.y[:, None], self._weights(train)[0], [variant])
             ridge = Ridge(variant * len(train))
-            ridge.coef_, ridge.intercept_ = solved.coefficients[0], solved.intercepts[0]
-            if train.y.ndim == 1:
-                ridge.coef_, ridge.intercept_ = ridge.coef_[0], float(ridge.intercept_[0])
+            ridge.coef_, ridge.intercept_ = (
+                solved.coefficients[0, 0],
+                float(solved.intercepts[0, 0]),
+            )
             ridge.n_features_in_ = rows.shape[1]
             return Pipeline([("encoder", ready), ("model", ridge)])
         path = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])

@@ -54,13 +54,6 @@ def r2(predicted: np.ndarray, labels: np.ndarray) -> float | None:
     return 1 - float(np.square(predicted - labels).sum()) / total
 
 
-def mean_r2(predicted: np.ndarray, labels: np.ndarray) -> float | None:
-    """Return the mean R² over targets, for numbers [n, targets]; None if none is defined."""
-    found = [r2(*own) for own in zip(predicted.T, labels.T, strict=True)]
-    defined = [value for value in found if value is not None]
-    return float(np.mean(defined)) if defined else None
-
-
 def mae(predicted: np.ndarray, labels: np.ndarray) -> float:
     """Return the mean absolute error."""
     return float(np.abs(predicted - labels).mean())

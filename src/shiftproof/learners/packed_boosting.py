@@ -7,7 +7,6 @@ faster to store.  Loaded arrays are checked before use.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,12 +18,7 @@ FORGOTTEN = ("count", "gain", "bin_threshold")
 
 
 def pack(model: Any) -> Any:
-    """Return a copy of a boosting model with its trees joined into arrays.
-
-    A multi-output model is packed target by target.  Other models are returned unchanged.
-    """
-    if _of_targets(model):
-        return _with_each(model, pack)
+    """Return a copy of a boosting model with its trees joined into arrays; any other unchanged."""
     stages = getattr(model, "_predictors", None)
     if not isinstance(stages, list):
         return model
@@ -43,8 +37,6 @@ def pack(model: Any) -> Any:
 
 def unpack(model: Any) -> Any:
     """Undo `pack`, as far as predictions need it; raise ValueError if the model is damaged."""
-    if _of_targets(model):
-        return _with_each(model, unpack)
     joined = getattr(model, "_predictors", None)
     if not isinstance(joined, dict):
         return model
@@ -61,20 +53,6 @@ def unpack(model: Any) -> Any:
     whole = copy.copy(model)
     whole._predictors = [trees[start : start + count] for start in range(0, len(trees), count)]
     return whole
-
-
-def _of_targets(model: Any) -> bool:
-    from sklearn.multioutput import MultiOutputRegressor  # type: ignore[import-untyped]
-
-    return isinstance(model, MultiOutputRegressor)
-
-
-def _with_each(model: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a multi-output model with `change` applied to the model of each target."""
-    changed = copy.copy(model)
-    changed.estimators_ = [change(each) for each in model.estimators_]
-    changed.estimator = changed.estimators_[0]
-    return changed
 
 
 def _check(joined: dict[str, Any], columns: int) -> None:

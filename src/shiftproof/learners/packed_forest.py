@@ -23,7 +23,7 @@ def pack(model: Any) -> Any:
     """Return a copy of a pipeline with the trees of its forest, if any, joined into arrays.
 
     The arrays are `left`, `right`, `feature`, `threshold` and `missing_left` per node, `shares`
-    [leaves, c] per leaf (for regression, values [leaves, targets]), and `nodes` and `depth` per
+    [leaves, c] per leaf (for regression, values [leaves, 1]), and `nodes` and `depth` per
     tree.
     """
     forest = _last(model)
@@ -54,10 +54,9 @@ def unpack(model: Any) -> Any:
         return model
     from sklearn.tree._tree import NODE_DTYPE, Tree  # type: ignore[import-untyped]
 
-    # A regression leaf has one value per target, stored like a single class.
+    # A regression leaf has one value, stored like a single class.
     columns, classes = int(forest.n_features_in_), int(getattr(forest, "n_classes_", 1))
-    targets = 1 if hasattr(forest, "n_classes_") else int(forest.n_outputs_)
-    _check(joined, columns, classes * targets)
+    _check(joined, columns, classes)
     ends = np.cumsum(joined["nodes"])
     leaf = joined["left"] == LEAF
     before = np.concatenate([[0], np.cumsum(leaf)])
@@ -70,15 +69,15 @@ def unpack(model: Any) -> Any:
         nodes["feature"] = joined["feature"][start:end]
         nodes["threshold"] = joined["threshold"][start:end]
         nodes["missing_go_to_left"] = joined["missing_left"][start:end]
-        values = np.zeros((end - start, targets, classes))
+        values = np.zeros((end - start, 1, classes))
         own = joined["shares"][before[start] : before[end]]
-        values[leaf[start:end]] = own.reshape(-1, targets, classes)
-        tree = Tree(columns, np.full(targets, classes, dtype=np.intp), targets)
+        values[leaf[start:end]] = own[:, None]
+        tree = Tree(columns, np.array([classes], dtype=np.intp), 1)
         tree.__setstate__(
             {"max_depth": int(depth), "node_count": len(nodes), "nodes": nodes, "values": values}
         )
         grown = copy.copy(forest.estimator_)
-        grown.tree_, grown.n_outputs_, grown.n_features_in_ = tree, targets, columns
+        grown.tree_, grown.n_outputs_, grown.n_features_in_ = tree, 1, columns
         if hasattr(forest, "classes_"):
             grown.n_classes_, grown.classes_ = classes, forest.classes_
         whole.estimators_.append(grown)
@@ -86,7 +85,7 @@ def unpack(model: Any) -> Any:
 
 
 def _values(tree: Any) -> np.ndarray:
-    """Return the class shares [nodes, c] or values [nodes, targets] of a tree's nodes."""
+    """Return the class shares [nodes, c] or values [nodes, 1] of a tree's nodes."""
     return np.asarray(tree.value).reshape(tree.node_count, -1)
 
 

@@ -10,7 +10,7 @@ C = Σ ωᵢ (xᵢ − x̄)(xᵢ − x̄)ᵀ = V S Vᵀ and c = Σ ωᵢ (yᵢ �
 
     w = c V (S + α)⁻¹ Vᵀ,   b = ȳ − w x̄,
 
-so one decomposition serves all penalties and targets.  C and c are sums over rows.  The sums of
+so one decomposition serves all penalties and columns of y.  C and c are sums over rows.  Those of
 each fold are computed once; those without a fold are the total minus the sums of the fold.  So all
 folds together take one pass over the data.  With more columns than rows, the decomposition is that
 of the rows instead (`logistic.rotate`).
@@ -29,13 +29,13 @@ from shiftproof.learners.logistic import RANK_TOLERANCE, rotate
 
 
 class RidgePath(NamedTuple):
-    """Coefficients [penalties, targets, d] and intercepts [penalties, targets]."""
+    """Coefficients [penalties, k, d] and intercepts [penalties, k]."""
 
     coefficients: np.ndarray
     intercepts: np.ndarray
 
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predictions [penalties, n, targets] for x [n, d]."""
+        """Return predictions [penalties, n, k] for x [n, d]."""
         predicted: np.ndarray = x @ self.coefficients.swapaxes(1, 2) + self.intercepts[:, None]
         return predicted
 
@@ -43,7 +43,7 @@ class RidgePath(NamedTuple):
 def ridge_path(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, penalties: Sequence[float]
 ) -> RidgePath:
-    """Solve for every penalty α > 0: x [n, d], y [n, targets], weights [n], scaled to sum to 1.
+    """Solve for every penalty α > 0: x [n, d], y [n, k], weights [n], scaled to sum to 1.
 
     >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
     >>> path = ridge_path(x, y, np.ones(3), [1e-9, 2 / 3])

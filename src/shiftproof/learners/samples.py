@@ -17,7 +17,7 @@ class Samples:
 
     ``x`` [n, d] is float64: raw numbers, categories as codes 0, 1, …, missing values as NaN.
     ``y`` [n] are classes 0 … ``classes`` − 1 or, for a regression loss (``classes`` is 0), numbers
-    in standard units, [n, k] for k targets.  ``domain`` [n] are integer ids of the domains.
+    in standard units.  ``domain`` [n] are integer ids of the domains.
     ``categorical`` [d] marks the columns of codes.  ``class_names`` [classes] are the names of the
     classes, and ``columns`` [d] the columns of a table with named columns.  A model of ``private``
     samples must not reveal single rows.  ``weight`` [n] are sample weights above 0; without it, all
@@ -40,13 +40,8 @@ class Samples:
 
     @property
     def outputs(self) -> int:
-        """The number of values in a prediction: one per class, or one per target."""
-        return self.classes or self.targets.shape[1]
-
-    @property
-    def targets(self) -> np.ndarray:
-        """The numeric labels with one column per target, [n, k]."""
-        return self.y.reshape(len(self.y), -1)
+        """The number of values in a prediction: one per class, or one number."""
+        return self.classes or 1
 
     def rows_by_domain(self) -> list[np.ndarray]:
         """Return the row indices of each domain."""

@@ -6,7 +6,7 @@ linear head f_ψ(r) = W r + β they have the closed form
     ∂ℓ/∂W = e rᵀ,   ∂ℓ/∂β = e,   e = ∂ℓ/∂f
 
 with e = softmax(W r + β) − onehot(y) for cross-entropy (σ(logit) − y for one logit), e = ŷ − y for
-the squared loss of numbers, and similarly for other losses and several targets (`models.risk`).
+the squared loss of numbers, and similarly for other losses (`models.risk`).
 The gradients of any other head are computed with `torch.func`.
 """
 

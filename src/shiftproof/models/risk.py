@@ -1,8 +1,8 @@
 """Risks: the loss of each sample, and its derivative with respect to the network's outputs.
 
 Two classes have two logits and softmax, or one logit and the logistic function.  In this module,
-`logits` whose last dimension is 1 mean the latter.  Regression has one output ŷ per target, in the
-units of the labels passed with it.  With the error e = ŷ − y of a sample:
+`logits` whose last dimension is 1 mean the latter.  Regression has one output ŷ, in the units
+of the labels passed with it.  With the error e = ŷ − y of a sample:
 
 | loss | ℓ | ∂ℓ/∂ŷ | what it estimates |
 |---|---|---|---|
@@ -10,9 +10,6 @@ units of the labels passed with it.  With the error e = ŷ − y of a sample:
 | `absolute` | |e| | sign e | the median |
 | `huber:δ` | e² / 2 where |e| ≤ δ, else δ (|e| − δ/2) | e, cut to [−δ, δ] | between the two |
 | `quantile:q` | max(−q e, (1 − q) e) | 1 − q where e > 0, else −q | the q-quantile |
-
-For k targets, ℓ is the mean over targets, and its derivative by each output is that of the table
-divided by k.
 """
 
 from __future__ import annotations
@@ -113,16 +110,12 @@ class NumberLoss(Loss):
         """Return ℓ′(e)."""
 
     def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ(ŷ − y): outputs [..., k], labels [...] or [..., k] → [...]."""
-        if labels.dim() < outputs.dim():
-            return self.of(outputs.squeeze(-1) - labels.to(outputs.dtype))
-        return self.of(outputs - labels.to(outputs.dtype)).mean(dim=-1)
+        """Return ℓ(ŷ − y): outputs [..., 1], labels [...] → [...]."""
+        return self.of(outputs.squeeze(-1) - labels.to(outputs.dtype))
 
     def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ′(ŷ − y) / k: outputs [..., k], labels [...] or [..., k] → [..., k]."""
-        if labels.dim() < outputs.dim():
-            labels = labels.unsqueeze(-1)
-        return self.slope(outputs - labels.to(outputs.dtype)) / outputs.shape[-1]
+        """Return ℓ′(ŷ − y): outputs [..., 1], labels [...] → [..., 1]."""
+        return self.slope(outputs - labels.unsqueeze(-1).to(outputs.dtype))
 
 
 @dataclass(frozen=True)

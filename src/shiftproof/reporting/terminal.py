@@ -89,26 +89,19 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
         caption_justify="left",
     )
     table.add_column("held out")
-    targets = list(dict.fromkeys(score.target for score in scores))
-    if len(targets) > 1:
-        table.add_column("target")
     for name in ("samples", *shown):
         table.add_column(name, justify="right")
     for score in scores:
         values = [measure_text(kind, getattr(score, name)) for kind, name in shown.values()]
-        named = [Text(score.target)] if len(targets) > 1 else []
-        table.add_row(Text(score.domain), *named, f"{score.samples:,}", *values)
-    for target in targets:
-        table.add_section()
-        own = [score for score in scores if score.target == target]
-        named = [Text(target)] if len(targets) > 1 else []
-        for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
-            cells = []
-            for kind, name in shown.values():
-                worse = min if kind == "r2" else max
-                values_there = [getattr(score, name) for score in own]
-                cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))
-            table.add_row(title, *named, "", *cells, style=style)
+        table.add_row(Text(score.domain), f"{score.samples:,}", *values)
+    table.add_section()
+    for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
+        cells = []
+        for kind, name in shown.values():
+            worse = min if kind == "r2" else max
+            values_there = [getattr(score, name) for score in scores]
+            cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))
+        table.add_row(title, "", *cells, style=style)
     return table
 
 
@@ -243,12 +236,8 @@ def dataset_summary(dataset: DomainDataset) -> str:
         inputs = f"images of {' × '.join(map(str, dataset.input_shape))}"
     labels = f"{len(dataset.classes)} classes ({_some(dataset.classes)})"
     if dataset.target:
-        values = np.concatenate([d.label_array.reshape(len(d), -1) for d in dataset.domains])
-        ends = zip(
-            dataset.targets, values.min(axis=0).tolist(), values.max(axis=0).tolist(), strict=True
-        )
-        spans = "; ".join(f"{target}, {low:g} to {high:g}" for target, low, high in ends)
-        labels = f"numbers to predict ({spans})"
+        values = np.concatenate([domain.label_array for domain in dataset.domains])
+        labels = f"numbers to predict ({dataset.target}, {values.min():g} to {values.max():g})"
     return f"{len(dataset.domains)} domains ({domains}), {labels}, {inputs}"
 
 

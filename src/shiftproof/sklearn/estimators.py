@@ -11,7 +11,6 @@ from sklearn.base import (  # type: ignore[import-untyped]
     ClassifierMixin,
     RegressorMixin,
 )
-from sklearn.utils import Tags  # type: ignore[import-untyped]
 from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
     check_classification_targets,
 )
@@ -165,7 +164,7 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
 
     `fit(X, y, sample_domain=…)` needs the domain of each sample: the hospital, camera, year or
     style that it comes from.  `predict` needs no domains.  `X` is as in `ShiftproofClassifier`; `y`
-    holds one number per sample, [n], or several that are predicted jointly, [n, targets].
+    holds one number per sample, [n].
 
     Parameters
     ----------
@@ -242,8 +241,7 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         with value_errors():
             require_none_of(other)
             y = as_numpy(y)
-            several = getattr(y, "ndim", 1) == 2 and y.shape[1] > 1
-            targets = validate_data(self, y=y, y_numeric=True, multi_output=several)
+            targets = validate_data(self, y=y, y_numeric=True)
             if len(targets) == 1:
                 raise DataError("`y` has one sample; a regressor needs at least two")
             if np.asarray(targets).dtype.kind not in "biuf":
@@ -252,16 +250,11 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         return self
 
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
-        """Return the predictions, [n] for one target, or [n, targets].
+        """Return the predictions, [n].
 
         `sample_domain` is used only with `standardize`; by default, all samples form one domain.
         """
         return self._predicted(X, sample_domain).value_array
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
 
     def _predicted(self, given: Any, sample_domain: Any) -> NumberPredictions:
         check_is_fitted(self, "model_")

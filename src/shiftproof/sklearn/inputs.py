@@ -113,10 +113,7 @@ def dataset_of(
         if weight is not None:
             raise DataError("`sample_weight` is for tables and arrays, and `X` holds paths")
         if task == REGRESSION:
-            labels = np.asarray(labels, dtype=np.float64).reshape(len(x), -1)
-            count = labels.shape[1]
-            names = tuple(f"y{k}" for k in range(1, count + 1)) if count > 1 else ("y",)
-            make = numbered_path
+            names, make = ("y",), numbered_path
         samples = [make(*row) for row in zip(x, labels, domains, strict=True)]
         missing = [position for position, path in enumerate(x) if not path.is_file()]
         if missing:

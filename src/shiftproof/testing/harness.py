@@ -64,17 +64,18 @@ def problem(
     return DomainDataset("contract", tuple(parts), names, regime, backbone, eval_every=0)
 
 
-def number_problem(domains: int = 3, targets: int = 1) -> DomainDataset:
+def number_problem(domains: int = 3) -> DomainDataset:
     """Return data whose labels are a linear function of the inputs, in standard units."""
     generator = torch.Generator().manual_seed(0)
-    slopes = torch.randn(6, targets, generator=generator, dtype=torch.float64)
+    slopes = torch.randn(6, 1, generator=generator, dtype=torch.float64)
     parts = []
     for index in range(domains):
         x = torch.randn(PER_DOMAIN, 6, generator=generator) + 0.1 * index
         y = x.double() @ slopes / slopes.norm(dim=0)
-        parts.append(Domain(f"domain {index}", x, y.squeeze(-1) if targets == 1 else y))
-    names = tuple(f"y{place}" for place in range(1, targets + 1))
-    return DomainDataset("contract", tuple(parts), (), "table", "mlp", eval_every=0, targets=names)
+        parts.append(Domain(f"domain {index}", x, y.squeeze(-1)))
+    return DomainDataset(
+        "contract", tuple(parts), (), "table", "mlp", eval_every=0, targets=("y1",)
+    )
 
 
 def build(

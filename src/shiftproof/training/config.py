@@ -188,7 +188,7 @@ def declared_hparams(declared: type, hparams: Mapping[str, object]) -> dict[str,
 def standard_units(
     labels: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None = None
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Return mean and standard deviation of each target, with equal weight for each domain.
+    """Return mean and standard deviation of the labels, with equal weight for each domain.
 
     Within a domain, samples are weighted by `weights`, if given.
 
@@ -197,13 +197,9 @@ def standard_units(
     >>> standard_units([np.array([0.0, 2.0])], [np.array([3.0, 1.0])])[0]
     (0.5,)
     """
-    centers, scales = [], []
-    for own in zip(*(_columns(part) for part in labels), strict=True):
-        center = _mean_of_means(own, weights)
-        variance = _mean_of_means([np.square(part - center) for part in own], weights)
-        centers.append(center)
-        scales.append(math.sqrt(variance) or 1.0)
-    return tuple(centers), tuple(scales)
+    center = _mean_of_means(labels, weights)
+    variance = _mean_of_means([np.square(part - center) for part in labels], weights)
+    return (center,), (math.sqrt(variance) or 1.0,)
 
 
 def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> float:
@@ -211,8 +207,3 @@ def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | 
         return fmean(float(part.mean()) for part in parts)
     pairs = zip(parts, weights, strict=True)
     return fmean(float(np.average(part, weights=weight)) for part, weight in pairs)
-
-
-def _columns(labels: np.ndarray) -> np.ndarray:
-    """Return the labels with one row per target, [targets, n]."""
-    return np.ascontiguousarray(labels.reshape(len(labels), -1).T)

@@ -69,20 +69,19 @@ class _Correct:
 
 
 class _Errors:
-    """Adds up y, y², |e| and e² of each target, in standard units."""
+    """Adds up y, y², |e| and e², in standard units."""
 
     def __init__(self, device: torch.device, task: Task) -> None:
-        targets = task.num_outputs
-        self.sums = torch.zeros(4, targets, dtype=_precise(device), device=device)
-        self.scale = task.scale[0] if targets == 1 else 1.0
+        self.sums = torch.zeros(4, dtype=_precise(device), device=device)
+        self.scale = task.scale[0]
 
     def add(self, outputs: Tensor, labels: Tensor) -> None:
-        y = labels.to(self.sums.dtype).reshape(len(labels), -1)
-        error = outputs.to(self.sums.dtype) - y
+        y = labels.to(self.sums.dtype)
+        error = outputs[:, 0].to(self.sums.dtype) - y
         self.sums += torch.stack([y, y.square(), error.abs(), error.square()]).sum(dim=1)
 
     def measured(self, n: int) -> dict[str, float]:
-        return error_measures((self.sums.T / n).tolist(), self.scale)
+        return error_measures((self.sums / n).tolist(), self.scale)
 
 
 def _precise(device: torch.device) -> torch.dtype:

@@ -11,7 +11,6 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -94,21 +93,16 @@ def plan_evaluation(
     return sets
 
 
-def error_measures(sums: Sequence[Sequence[float]], scale: float) -> dict[str, float]:
-    """Return R², MAE and RMSE from the means of y, y², |e| and e² of each target.
+def error_measures(means: Sequence[float], scale: float) -> dict[str, float]:
+    """Return R², MAE and RMSE from the means of y, y², |e| and e².
 
-    They are means over targets; MAE and RMSE are multiplied by `scale`, and R² is left out if all
-    labels are equal.
+    MAE and RMSE are multiplied by `scale`, and R² is left out if all labels are equal.
     """
-    r2, found = [], {"mae": 0.0, "rmse": 0.0}
-    for y, squared_y, absolute, squared in sums:
-        variance = squared_y - y * y
-        found["mae"] += scale * absolute / len(sums)
-        found["rmse"] += scale * math.sqrt(squared) / len(sums)
-        # The variance of equal labels may be a rounding error instead of 0.
-        if variance > 1e-12 * squared_y:
-            r2.append(1 - squared / variance)
-    return {"r2": fmean(r2), **found} if r2 else found
+    y, squared_y, absolute, squared = means
+    found = {"mae": scale * absolute, "rmse": scale * math.sqrt(squared)}
+    variance = squared_y - y * y
+    # The variance of equal labels may be a rounding error instead of 0.
+    return {"r2": 1 - squared / variance, **found} if variance > 1e-12 * squared_y else found
 
 
 def batches_of(subset: EvaluationSet) -> Iterator[np.ndarray]:
@@ -139,10 +133,9 @@ def row_losses(task: Task, outputs: np.ndarray, labels: np.ndarray) -> np.ndarra
         logs: np.ndarray = log_softmax(outputs.astype(np.float64), axis=1)
         right: np.ndarray = -logs[np.arange(len(labels)), labels]
         return right
-    errors = outputs.astype(np.float64) - labels.reshape(len(labels), -1)
-    losses = np.abs(errors) if task.loss == ABSOLUTE else np.square(errors) / 2
-    mean: np.ndarray = losses.mean(axis=1)
-    return mean
+    errors = outputs[:, 0].astype(np.float64) - labels
+    losses: np.ndarray = np.abs(errors) if task.loss == ABSOLUTE else np.square(errors) / 2
+    return losses
 
 
 def row_outputs(learner: Exact, subset: EvaluationSet) -> np.ndarray:
@@ -161,10 +154,9 @@ def evaluate_rows(learner: Exact, subset: EvaluationSet, *, keep_outputs: bool =
         right = int((outputs.argmax(axis=1) == labels).sum())
         measured = {"accuracy": right / len(labels)}
     else:
-        y = labels.reshape(len(labels), -1)
-        error = outputs.astype(np.float64) - y
-        sums = np.stack([y, np.square(y), np.abs(error), np.square(error)]).mean(axis=1)
-        measured = error_measures(sums.T.tolist(), task.scale[0] if task.num_outputs == 1 else 1.0)
+        error = outputs[:, 0].astype(np.float64) - labels
+        means = np.stack([labels, np.square(labels), np.abs(error), np.square(error)]).mean(axis=1)
+        measured = error_measures(means.tolist(), task.scale[0])
     return Score(measured, risk, (outputs, labels) if keep_outputs else None)
 
 

@@ -46,8 +46,8 @@ class HeldOutNumbers:
     `r2`, `mae` and `rmse` are computed on the `samples` of the held-out domain that were evaluated;
     `training_mean` is the MAE there of always predicting the mean of the training domains, with
     equal weight for each.  `training_domains` is the mean over the training domains of R² on their
-    held-out parts (for several targets, averaged over them).  Values that were not evaluated, or
-    are undefined, are NaN.  `target` is the name of the predicted number.
+    held-out parts.  Values that were not evaluated, or are undefined, are NaN.  `target` is the
+    name of the predicted number.
     """
 
     domain: str
@@ -73,37 +73,30 @@ def held_out_numbers(
     record: Record,
     dataset: DomainDataset,
     outputs: NumberOutputs | None,
-) -> list[HeldOutNumbers]:
-    """Return the errors of a run with one test domain, for each target, from its outputs there."""
+) -> HeldOutNumbers:
+    """Return the errors of a run with one test domain, from its outputs there."""
     (domain,) = config.test_domains
-    labels = dataset.domains[dataset.index_of(domain)].label_array.reshape(-1, len(dataset.targets))
-    centers = config.task(dataset).center
+    labels = dataset.domains[dataset.index_of(domain)].label_array
+    (center,) = config.task(dataset).center
     within = [
         value
         for name, value in record.get("r2", {}).items()
         if name.endswith("/out") and name.rpartition("/")[0] != domain
     ]
-
-    found = []
-    for place, (target, center) in enumerate(zip(dataset.targets, centers, strict=True)):
-        scores = {} if outputs is None else outputs.of_target(place).scores()
-        r2, mae, rmse = (
-            math.nan if (value := scores.get(name)) is None else value
-            for name in ("r2", "mae", "rmse")
-        )
-        found.append(
-            HeldOutNumbers(
-                domain,
-                len(labels) if scores else 0,
-                r2,
-                mae,
-                rmse,
-                float(np.abs(labels[:, place] - center).mean()),
-                fmean(within) if within else math.nan,
-                target,
-            )
-        )
-    return found
+    scores = {} if outputs is None else outputs.scores()
+    r2, mae, rmse = (
+        math.nan if (value := scores.get(name)) is None else value for name in ("r2", "mae", "rmse")
+    )
+    return HeldOutNumbers(
+        domain,
+        len(labels) if scores else 0,
+        r2,
+        mae,
+        rmse,
+        float(np.abs(labels - center).mean()),
+        fmean(within) if within else math.nan,
+        dataset.target,
+    )
 
 
 def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) -> HeldOutScore:

@@ -6,16 +6,15 @@ file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.core.errors import CheckpointError, DataError, UnknownName
-from shiftproof.core.text import listed
+from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.types import REGRESSION, Task
-from shiftproof.learners.number_scores import mean_r2, number_scores
+from shiftproof.learners.number_scores import number_scores
 from shiftproof.learners.scores import scores
 from shiftproof.training.array_state import load_arrays, save_arrays
 
@@ -35,29 +34,15 @@ class Outputs(NamedTuple):
 
 
 class NumberOutputs(NamedTuple):
-    """Predicted numbers and labels of samples, in the units of the labels.
-
-    Both are [n], or [n, targets] for several targets.
-    """
+    """Predicted numbers and labels [n] of samples, in the units of the labels."""
 
     predicted: np.ndarray
     labels: np.ndarray
     rows: np.ndarray
 
     def scores(self) -> dict[str, float | None]:
-        """Return R², MAE, RMSE and calibration, by name.
-
-        For several targets, whose units differ, return only the mean R²; `of_target` gives access
-        to the other scores.
-        """
-        if self.predicted.ndim == 1:
-            return number_scores(self.predicted, self.labels)
-        return {"r2": mean_r2(self.predicted, self.labels)}
-
-    def of_target(self, place: int) -> NumberOutputs:
-        """Return the predictions and labels of one target, [n]."""
-        predicted, labels = (own.reshape(len(own), -1)[:, place] for own in self[:2])
-        return NumberOutputs(predicted, labels, self.rows)
+        """Return R², MAE, RMSE and calibration, by name."""
+        return number_scores(self.predicted, self.labels)
 
 
 AnyOutputs = Outputs | NumberOutputs
@@ -79,26 +64,12 @@ def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Number
     return numbers
 
 
-def one_target(
-    outputs: Mapping[str, AnyOutputs], targets: Sequence[str], asked: str | None = None
-) -> dict[str, AnyOutputs]:
-    """Return the outputs of one target: `asked`, if there are several `targets`."""
-    if asked is not None and asked not in targets:
-        raise UnknownName("target", asked, targets)
-    if len(targets) < 2:
-        return dict(outputs)
-    if asked is None:
-        raise DataError(f"these runs predict {listed(targets)}: set `target` to one of them")
-    place = targets.index(asked)
-    return {d: own.of_target(place) for d, own in of_numbers(outputs, "`target`").items()}
-
-
 def in_row_order(
     task: Task, predicted: np.ndarray, labels: np.ndarray, rows: np.ndarray
 ) -> AnyOutputs:
     """Return the outputs in the order of the rows.
 
-    `predicted` are probabilities [n, c], or numbers [n, k] in standard units, like the labels.
+    `predicted` are probabilities [n, c], or numbers [n, 1] in standard units, like the labels [n].
     """
     order = np.argsort(rows, kind="stable")
     if task.kind == REGRESSION:
@@ -153,7 +124,7 @@ def _outputs(stored: Mapping[str, np.ndarray]) -> AnyOutputs:
 
 def _numbers(predicted: np.ndarray, labels: np.ndarray, rows: np.ndarray) -> NumberOutputs:
     fits = predicted.shape == labels.shape and rows.shape == predicted.shape[:1]
-    if predicted.ndim not in (1, 2) or not fits:
+    if predicted.ndim != 1 or not fits:
         raise ValueError("predicted numbers, labels and rows do not fit each other")
     if rows.dtype != np.int64 or not (np.isfinite(predicted).all() and np.isfinite(labels).all()):
         raise ValueError("rows must be whole numbers, predictions and labels finite")

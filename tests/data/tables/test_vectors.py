@@ -187,6 +187,7 @@ CODES = (Y == "well").astype(int)
 SHAPES: dict[str, tuple[dict[str, Any], str]] = {
     "one-hot": ({"y": np.eye(2)[CODES]}, "'y' holds classes as one-hot rows: save y.argmax"),
     "one-hot, whole": ({"y": np.eye(2, dtype=int)[CODES]}, "'y' holds classes as one-hot rows"),
+    "numbers": ({"y": RNG.normal(size=(ROWS, 2))}, r"labels must be \[n\], one entry per sample"),
     "texts": (
         {"y": np.stack([Y, Y], 1)},
         r"shape \(60, 2\); labels must be \[n\], one entry per sample",
@@ -215,16 +216,18 @@ def test_labels_and_domains_of_one_column(tmp_path: Path) -> None:
     assert load(tmp_path / "x.npz").fingerprint == load(tmp_path / "flat.npz").fingerprint
 
 
-def test_several_arrays_of_labels_and_of_domains(tmp_path: Path) -> None:
+def test_several_arrays_of_domains_and_one_of_labels(tmp_path: Path) -> None:
     size = RNG.normal(size=(ROWS, 2))
     year = np.arange(ROWS) % 2
     np.savez(tmp_path / "x.npz", x=X, high=size[:, 0], wide=size[:, 1], site=D, year=year)
-    found = load(tmp_path / "x.npz", label="high,wide", domain="site,year")
+    found = load(tmp_path / "x.npz", label="high", domain="site,year")
     frame = pd.DataFrame(X, columns=[f"x[{i}]" for i in range(WIDTH)])
     frame = frame.assign(high=size[:, 0], wide=size[:, 1], site=D, year=year)
-    expected = load(frame, label="high,wide", domain="site,year")
-    assert found.targets == ("high", "wide")
+    expected = load(frame, label="high", domain="site,year")
+    assert found.targets == ("high",)
     assert found.fingerprint == expected.fingerprint
+    with pytest.raises(InvalidValue, match="one column, not 'high', 'wide': call train once for"):
+        load(tmp_path / "x.npz", label="high,wide", domain="site")
     with pytest.raises(DataError, match="has no array 'wid'"):
         load(tmp_path / "x.npz", label="high,wid", domain="site")
 

@@ -46,7 +46,7 @@ class ImageView:
 
 
 class LabelledPath(NamedTuple):
-    """An image file with its label and domain; a label for regression has `numbers`.
+    """An image file with its label and domain; for regression, `number` is the label.
 
     `name` is the file's name in the library, if it differs from that of `path`.
     """
@@ -55,13 +55,12 @@ class LabelledPath(NamedTuple):
     label: str
     domain: str
     name: str = ""
-    numbers: tuple[float, ...] = ()
+    number: float = math.nan
 
 
-def numbered_path(path: Path, numbers: Sequence[float] | np.ndarray, domain: str) -> LabelledPath:
-    """Return an image file whose label is one or more numbers."""
-    values = tuple(float(value) for value in numbers)
-    return LabelledPath(path, ", ".join(f"{value:g}" for value in values), domain, numbers=values)
+def numbered_path(path: Path, number: float, domain: str) -> LabelledPath:
+    """Return an image file whose label is a number."""
+    return LabelledPath(path, f"{number:g}", domain, number=float(number))
 
 
 class ImageFiles(LazyInputs):
@@ -160,7 +159,7 @@ def image_dataset(
 
     Every file is read once, and an index stores the result.  Files that cannot be read are left out
     with a note.  All domains share one list of classes; for regression it is empty, and `targets`
-    names the numbers to predict.
+    names the number to predict.
     """
     records = scan([sample.path for sample in samples], progress)
     readable = [(s, r) for s, r in zip(samples, records, strict=True) if r.readable]
@@ -190,12 +189,11 @@ def image_dataset(
 
 
 def _labels(samples: Sequence[LabelledPath], classes: Sequence[str]) -> np.ndarray:
-    """Return class indices [n], or the targets: [n] for one target, else [n, targets]."""
+    """Return class indices [n], or numbers [n]."""
     if classes:
         position = {label: index for index, label in enumerate(classes)}
         return np.array([position[sample.label] for sample in samples], dtype=np.int64)
-    numbers = np.array([sample.numbers for sample in samples], dtype=np.float64)
-    return numbers[:, 0] if numbers.shape[1] == 1 else numbers
+    return np.array([sample.number for sample in samples], dtype=np.float64)
 
 
 def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]:

@@ -13,18 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
-import numpy as np
-
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
 from shiftproof.data.images.walk import image_root
 from shiftproof.data.tables.cell_types import text_of
-from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import column_of
 from shiftproof.data.tables.groups import Groups, grouped
-from shiftproof.data.tables.label_kind import AUTO
+from shiftproof.data.tables.label_kind import AUTO, one_label
 from shiftproof.data.tables.read_file import read_frame
 
 
@@ -42,21 +39,15 @@ def load_manifest(
 
     `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's folder,
     or at one below it (`image_root`).  `task` says whether labels are classes or numbers; by
-    default they are classes, unless they cannot be (`image_labels_kind`).
+    default they are classes, unless they cannot be (`image_label_kind`).
     """
     frame = read_frame(manifest)
     images = frame[column_of(frame, manifest.name, "image", image)]
-    labels = column_names(list(frame.columns), manifest.name, "label", label)
+    label = one_label(list(frame.columns), manifest.name, label)
     place = column_of(frame, manifest.name, "domain", domain)
-    if place in labels:
+    if place == label:
         raise InvalidValue(f"`label` and `domain` name the same column, {place!r}")
-    groups = grouped(
-        frame[labels],
-        frame[place],
-        manifest.name,
-        task,
-        images=True,
-    )
+    groups = grouped(frame[label], frame[place], manifest.name, task, images=True)
     root, notes = image_root(manifest, [str(value) for value in images[:1]])
     notes += groups.notes
     samples, nameless = [], []
@@ -96,11 +87,11 @@ def load_manifest(
 
 
 def _labelled(path: Path, groups: Groups, row: int) -> LabelledPath:
-    """Return an image with the class or the numbers of its row."""
+    """Return an image with the class or the number of its row."""
     domain = groups.names[groups.domain[row]]
     if not groups.targets:
         return LabelledPath(path, groups.classes[groups.label[row]], domain)
-    return numbered_path(path, np.atleast_1d(groups.label[row]), domain)
+    return numbered_path(path, groups.label[row], domain)
 
 
 def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:

@@ -60,8 +60,8 @@ def array_samples(
 
     `label` and `domain` name arrays of the archive, several separated by commas, or `.npy` files;
     by default they are found by the names in `usual` and `USUAL`.  Arrays [n] are columns, arrays
-    [n, k] are vectors, and one array [n, channels, height, width] holds images.  Floating-point
-    labels [n, k] are k numbers to predict.  Single values, such as a version, are not read.
+    [n, k] are vectors, and one array [n, channels, height, width] holds images.
+    Single values, such as a version, are not read.
 
     Without `labelled`, no label file is searched for beside a `.npy` file, and a domain file there
     of another length is ignored.
@@ -98,11 +98,6 @@ def array_samples(
             raise DataError(f"{where} has {len(own):,} entries for {needed}")
         if own.ndim == 1:
             frames.append(pd.DataFrame({name: own}))
-        elif own.ndim == 2 and role is not None:
-            # Several numbers to predict: one column per target.
-            targets = [f"{name}{place}" for place in range(1, own.shape[1] + 1)]
-            frames.append(pd.DataFrame(own, columns=targets))
-            columns["label"] = ",".join(targets)
         elif own.ndim == 2 and own.dtype.kind in "biuf":
             frames.append(vector_frame(name, own, path.name))
         elif own.ndim == 4 and own.dtype.kind in "biuf":
@@ -181,7 +176,7 @@ def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def _entries(array: np.ndarray, role: str, where: str) -> np.ndarray:
-    """Return labels or domains as [n]; numbers to predict may be [n, k]."""
+    """Return labels or domains as [n]."""
     if array.ndim == 0:
         raise DataError(f"{where} is a single value; {role}s must be [n], one entry per sample")
     if array.ndim == 2 and 1 in array.shape:
@@ -190,12 +185,11 @@ def _entries(array: np.ndarray, role: str, where: str) -> np.ndarray:
         raise DataError(
             f"{where} holds classes as one-hot rows: save y.argmax(axis=1), one entry per sample"
         )
-    if array.ndim == 1 or (role == "label" and array.ndim == 2 and array.dtype.kind == "f"):
+    if array.ndim == 1:
         return array
-    numbers = ", or floats [n, targets]" if role == "label" else ""
     raise DataError(
         f"{where} is {array.dtype} of shape {array.shape}; {role}s must be [n], one entry per"
-        f" sample{numbers}"
+        " sample"
     )
 
 

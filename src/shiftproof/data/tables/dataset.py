@@ -18,7 +18,7 @@ from shiftproof.data.tables.cell_types import kind_of, named, texts, values
 from shiftproof.data.tables.column_names import column_name, column_names
 from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
 from shiftproof.data.tables.groups import Groups, grouped, is_number, one_to_one
-from shiftproof.data.tables.label_kind import AUTO, FEW
+from shiftproof.data.tables.label_kind import AUTO, FEW, one_label
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import of_vectors, vectors_in
 
@@ -42,11 +42,10 @@ def table_dataset(
 ) -> DomainDataset:
     """Return a table as a dataset: one sample per row, in table order.
 
-    `label` and `domain` name columns, by default the columns `label` and `domain`; several labels,
-    separated by commas, are numbers to predict together.  The columns in `drop` are not used; all
-    others are features.  Text and pandas categoricals are categories; dates, row numbers, and text
-    with mostly distinct values (identifiers, remarks) are left out with a note, as are rows without
-    a label or domain.
+    `label` and `domain` name columns, by default the columns `label` and `domain`.  The columns in
+    `drop` are not used; all others are features.  Text and pandas categoricals are categories;
+    dates, row numbers, and text with mostly distinct values (identifiers, remarks) are left out
+    with a note, as are rows without a label or domain.
     `categorical` names columns whose numbers are category codes.  If the table has vectors
     (`tables.vectors`), the regime is `features`, and `drop` may name a whole vector.
     `weights_column` holds the training weights of the rows; it is not a feature.
@@ -55,7 +54,7 @@ def table_dataset(
     (`label_kind`).
     """
     frame = named(frame, name)
-    labels = column_names(list(frame.columns), name, "label", label)
+    label = one_label(list(frame.columns), name, label)
     domains = column_names(list(frame.columns), name, "domain", domain)
     vectors = vectors_in(frame.columns)
     known = [*vectors, *frame.columns]
@@ -65,18 +64,15 @@ def table_dataset(
         for column in column_names(known, name, "drop", given)
         for own in vectors.get(column, [column])
     ]
-    for column in labels:
-        if column in domains:
-            raise InvalidValue(f"`label` and `domain` name the same column, {quoted(column)}")
-        if labels.count(column) > 1:
-            raise InvalidValue(f"`label` names {quoted(column)} twice")
-    for column in (*labels, *domains):
+    if label in domains:
+        raise InvalidValue(f"`label` and `domain` name the same column, {quoted(label)}")
+    for column in (label, *domains):
         if column in drop:
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
     weight, notes = None, list[str]()
     if weights_column is not None:
         weighed_by = column_of(frame, name, "weights_column", weights_column)
-        if weighed_by in (*labels, *domains):
+        if weighed_by in (label, *domains):
             raise InvalidValue(
                 f"`weights_column` names {quoted(weighed_by)}, which is the label or domain"
             )
@@ -86,7 +82,7 @@ def table_dataset(
             f"column {quoted(weighed_by)} weights the rows in training; the diagnosis and all"
             " scores weight every row equally"
         )
-    features = frame.drop(columns=[*labels, *domains, *drop])
+    features = frame.drop(columns=[label, *domains, *drop])
     for given in categorical:
         for column in column_names(list(features.columns), name, "categorical", given):
             features[column] = features[column].astype("category")
@@ -98,7 +94,7 @@ def table_dataset(
         notes += made
     dataset = frame_dataset(
         features,
-        frame[labels],
+        frame[label],
         own,
         name,
         weight=weight,
@@ -110,7 +106,7 @@ def table_dataset(
 
 def frame_dataset(
     features: pd.DataFrame,
-    label: pd.DataFrame,
+    label: pd.Series,
     domain: pd.Series,
     name: str,
     *,
@@ -118,7 +114,7 @@ def frame_dataset(
     missing_indicators: bool = False,
     task: str = AUTO,
 ) -> DomainDataset:
-    """Build a dataset from features, label columns, domains and weights, aligned by row."""
+    """Build a dataset from features, labels, domains and weights, aligned by row."""
     features = named(features, name)
     groups = grouped(label, domain, name, task).with_weights(weight, f"a weight of {name}")
     columns, notes = feature_columns(features, name)
@@ -183,15 +179,13 @@ def copies_of_label_or_domain(
     columns of distinct numbers are one-to-one.
     """
     kept = groups.domain >= 0
-    labels = groups.label.reshape(len(kept), -1).T
     same_label = _proportional if groups.targets else one_to_one
-    names = [f"label {quoted(t)}" for t in groups.targets] if len(groups.targets) > 1 else ["label"]
     notes = []
     for position, column in enumerate(columns):
         if column.name in unasked:
             continue
         for what, codes, same in (
-            *((name, own, same_label) for name, own in zip(names, labels, strict=True)),
+            ("label", groups.label, same_label),
             ("domain", groups.domain, one_to_one),
         ):
             if same(x[kept, position], codes[kept]):

@@ -36,8 +36,6 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     first = next(iter(networks.values()))
-    if len(first.targets) > 1:
-        raise DataError(f"a feature file holds one label, but {first.name} has {first.target}")
     parts = (*first.domains, *first.extras)
     label: Any = np.concatenate([domain.label_array for domain in parts])
     if not first.target:

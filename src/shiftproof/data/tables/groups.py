@@ -1,6 +1,6 @@
 """The labels, domains and weights of a table's rows, and the classes and domains that occur.
 
-A label is a class, a number, or several numbers (`tables.label_kind`).
+A label is a class or a number (`tables.label_kind`).
 
 Nothing is left out silently: the notes report every row left out.
 """
@@ -23,8 +23,8 @@ from shiftproof.data.tables.label_kind import (
     AUTO,
     FEW,
     MOST_CLASSES,
-    image_labels_kind,
-    labels_kind,
+    image_label_kind,
+    label_kind,
 )
 from shiftproof.data.tables.preprocessing import Columns
 
@@ -39,9 +39,8 @@ class Groups(NamedTuple):
     """The domain and the label of each row.
 
     `label` and `domain` [rows] are indices into `classes` and `names`; `domain` is −1 for rows that
-    are left out.  For regression, `targets` names the numbers to predict, `label` holds them as
-    float64 ([rows, targets] for several targets), and `classes` is empty.  `weight` [rows] holds
-    row weights; None means equal weights.
+    are left out.  For regression, `targets` names the number to predict, `label` holds it as
+    float64, and `classes` is empty.  `weight` [rows] holds row weights; None means equal weights.
     """
 
     classes: tuple[str, ...]
@@ -85,20 +84,19 @@ class Groups(NamedTuple):
 
 
 def grouped(
-    label: pd.DataFrame, domain: pd.Series, table: str, task: str = AUTO, *, images: bool = False
+    label: pd.Series, domain: pd.Series, table: str, task: str = AUTO, *, images: bool = False
 ) -> Groups:
-    """Read the label columns [rows, targets] and the domains, and find the rows of each domain.
+    """Read the labels and the domains, and find the rows of each domain.
 
     Classes and domains are sorted, as numbers if all are numbers.  Rows without a label or domain
     are left out, with a note.  `task` says whether labels are classes or numbers; `auto` infers it
-    from the column (`label_kind`), and prefers classes for labels of `images`.  Several label
-    columns are numbers.
+    from the column (`label_kind`), and prefers classes for labels of `images`.
     """
-    kind, why = (image_labels_kind if images else labels_kind)(label, table, task)
+    kind, why = (image_label_kind if images else label_kind)(label, table, task)
     codes, names = _names(domain, "domain", table)
     if kind == REGRESSION:
         return _with_numbers(label, codes, names, table, why)
-    labels, classes = _names(label.iloc[:, 0], "label", table)
+    labels, classes = _names(label, "label", table)
     notes = [*why, *_left_out(labels < 0, codes, names)]
     kept = (labels >= 0) & (codes >= 0)
     labels, classes = _renumbered(np.where(kept, labels, -1), classes)
@@ -120,28 +118,24 @@ def grouped(
 
 
 def _with_numbers(
-    label: pd.DataFrame, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
+    label: pd.Series, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
 ) -> Groups:
     """Return the groups for labels that are numbers."""
-    targets = tuple(" ".join(str(name).split()) for name in label.columns)
-    columns = [f"the label column {quoted(target)} of {table}" for target in targets]
-    numbers = np.stack(
-        [values(label.iloc[:, place], column) for place, column in enumerate(columns)], axis=1
-    )
-    missing = np.isnan(numbers).any(axis=1)
+    target = " ".join(str(label.name).split())
+    column = f"the label column {quoted(target)} of {table}"
+    numbers = values(label, column)
+    missing = np.isnan(numbers)
     notes = [*why, *_left_out(missing, codes, names)]
     kept = ~missing & (codes >= 0)
     codes, names = _renumbered(np.where(kept, codes, -1), names)
     _require_two("domain", names, kept, table)
-    for place, column in enumerate(columns):
-        if len(np.unique(own := numbers[kept, place])) < 2:
-            raise DataError(
-                f"{column} has one value only, {own[0]:g}, in"
-                f" {counted(int(kept.sum()), 'row')}; at least two are needed"
-            )
+    if len(np.unique(own := numbers[kept])) < 2:
+        raise DataError(
+            f"{column} has one value only, {own[0]:g}, in"
+            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+        )
     notes += similar_names(names, "domains")
-    shaped = numbers if len(targets) > 1 else numbers[:, 0]
-    return Groups((), tuple(names), shaped, codes, tuple(notes), targets)
+    return Groups((), tuple(names), numbers, codes, tuple(notes), (target,))
 
 
 def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> list[str]:

@@ -8,6 +8,7 @@ class codes), nothing is guessed: an error asks the user to choose.
 from __future__ import annotations
 
 import typing
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.data.tables.cell_types import kind_of, values
+from shiftproof.data.tables.column_names import column_names
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -50,39 +52,26 @@ def is_one_hot(labels: np.ndarray) -> bool:
     return bool(np.isin(labels, (0, 1)).all() and (labels.sum(axis=1) == 1).all())
 
 
-def labels_kind(labels: pd.DataFrame, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of task for the label columns, and notes that give the reason.
-
-    Several columns are numbers to predict together.
-    """
-    if labels.shape[1] == 1:
-        return label_kind(labels.iloc[:, 0], table, task)
-    names = listed([str(name) for name in labels.columns])
-    if checked_task(task) == CLASSIFICATION:
+def one_label(columns: Sequence[str], table: str, given: str | None) -> str:
+    """Return the label column that `given` names; raise if it names several."""
+    names = column_names(columns, table, "label", given)
+    if len(names) > 1:
         raise InvalidValue(
-            f"`label` must name one column for classification, not several ({names}); several"
-            " labels are for regression"
+            f"`label` must name one column, not {listed(names)}: call train once for each label"
         )
-    for name in labels.columns:
-        if kind_of(labels[name]) != "number":
-            raise DataError(
-                f"the label column {quoted(str(name))} of {table} does not hold numbers; with"
-                f" several labels ({names}), each must be numeric"
-            )
-    return REGRESSION, () if task == REGRESSION else (f"regression of several labels: {names}",)
+    return names[0]
 
 
-def image_labels_kind(
-    labels: pd.DataFrame, table: str, task: str = AUTO
+def image_label_kind(
+    label: pd.Series, table: str, task: str = AUTO
 ) -> tuple[Kind, tuple[str, ...]]:
     """Return the kind of task for the labels of images, and notes that give the reason.
 
     Numeric labels of images are mostly class codes, so they are amounts only if they cannot be
     classes.
     """
-    if task != AUTO or labels.shape[1] > 1:
-        return labels_kind(labels, table, task)
-    label = labels.iloc[:, 0]
+    if task != AUTO:
+        return label_kind(label, table, task)
     if kind_of(label) != "number" or label.dtype == bool:
         return CLASSIFICATION, ()
     numbers = values(label, f"the label column {quoted(str(label.name))} of {table}")
