@@ -50,18 +50,22 @@ AnyOutputs = Outputs | NumberOutputs
 
 def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Outputs]:
     """Return the outputs if they are class probabilities, else raise that `what` needs these."""
-    classes = {d: part for d, part in outputs.items() if isinstance(part, Outputs)}
-    if len(classes) < len(outputs):
-        raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
-    return classes
+    found = {}
+    for domain, own in outputs.items():
+        if isinstance(own, NumberOutputs):
+            raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
+        found[domain] = own
+    return found
 
 
 def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
     """Return the outputs if they are numbers, else raise that `what` needs these."""
-    numbers = {d: part for d, part in outputs.items() if isinstance(part, NumberOutputs)}
-    if len(numbers) < len(outputs):
-        raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
-    return numbers
+    found = {}
+    for domain, own in outputs.items():
+        if isinstance(own, Outputs):
+            raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
+        found[domain] = own
+    return found
 
 
 def in_row_order(
