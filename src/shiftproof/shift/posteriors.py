@@ -173,11 +173,8 @@ def weigh(odds: Floats, log_prior: Floats, target: Ints, weights: Floats) -> Flo
     return np.asarray(found.x)
 
 
-@dataclass(frozen=True, kw_only=True)
 class LowerBounds(Estimator):
     """Lower bounds on the five amounts, from the posteriors of the same samples."""
-
-    found: Posteriors | NumberPosteriors
 
     # The scores of a fold are learned from the others, so chance in one fold looks like a rule in
     # the others: without a shift, the mean has twice the variance of independent scores.
@@ -189,10 +186,6 @@ class LowerBounds(Estimator):
             "amounts are lower bounds, because they only count what these classifiers detect; the"
             " part of I(X;D) that they miss can appear as I(Y;D|X)",
         )
-
-    def covariate_part(self, sample: Sample) -> LogRatio:
-        """Return log q(d|x)/p(d)."""
-        return log_ratio(self.found.domain, sample)
 
 
 def log_ratio(logs: Floats, sample: Sample) -> LogRatio:
@@ -207,6 +200,10 @@ class Combined(LowerBounds):
 
     found: Posteriors
     method = "cross-fitted classifiers (linear, quadratic, densities, trees, network)"
+
+    def covariate_part(self, sample: Sample) -> LogRatio:
+        """Return log q(d|x)/p(d)."""
+        return log_ratio(self.found.domain, sample)
 
     def parts(self, sample: Sample) -> Parts:
         """Return all log ratios."""
@@ -330,6 +327,10 @@ class NumberCombined(LowerBounds):
 
     found: NumberPosteriors
     method = "cross-fitted classifiers of the domain (linear, quadratic, densities, trees, network)"
+
+    def covariate_part(self, sample: Sample) -> LogRatio:
+        """Return log q(d|x)/p(d)."""
+        return log_ratio(self.found.domain, sample)
 
     def parts(self, sample: Sample) -> Parts:
         """Return the log ratios."""
