@@ -83,7 +83,7 @@ def test_order_of_test_domains_does_not_matter(dataset):
         ({"precision": "fp16"}, UnknownName, "precision 'fp16'.*'bf16'"),
         ({"steps": 0}, InvalidValue, "`steps` must be at least 1"),
         ({"holdout": 1.0}, InvalidValue, "`holdout` must lie in"),
-        ({"holdout": float("nan")}, InvalidValue, "`holdout` must lie in"),
+        ({"holdout": float("nan")}, InvalidValue, "`holdout` must be a finite number"),
         ({"eval_every": -1}, InvalidValue, "eval_every"),
         ({"device": "gpu"}, UnknownName, "device 'gpu'"),
         ({"average": "eam"}, UnknownName, "average 'eam'; did you mean 'ema'"),

@@ -9,6 +9,7 @@ from typing import Any
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import (
     Names,
+    Parser,
     Settings,
     checked,
     names,
@@ -37,7 +38,7 @@ class LabelColumn(Settings):
 
     label: str | None = setting(
         None,
-        text,
+        Parser(lambda _, value: value if isinstance(value, str) else ",".join(value)),
         "Label column (tables); default label. Several, joined by commas: the commands diagnose,"
         " expect, train and study handle each of them in turn.",
         panel="Data",
