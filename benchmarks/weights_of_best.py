@@ -23,9 +23,8 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import shiftproof
 from shiftproof.learners.best import LEAST_WEIGHT, planned, portfolio
-from shiftproof.learners.calibration import tempered
-from shiftproof.learners.criterion import criterion_of
-from shiftproof.learners.judging import MOST_FOLDS
+from shiftproof.learners.candidate import MOST_FOLDS
+from shiftproof.learners.criterion import criterion_of, tempered
 from shiftproof.learners.number_stacking import least_squares
 from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.learners.stacking import mixture_proportions

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
-from shiftproof.learners.number_scores import checked_number_metric
-from shiftproof.learners.scores import checked_metric
+from shiftproof.learners.scores import checked_metric, checked_number_metric
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]

@@ -76,8 +76,7 @@ def check_settings(
 
         checked_task(task)
     if metric is not None:
-        from shiftproof.learners.number_scores import NUMBER_CARD
-        from shiftproof.learners.scores import EXPECTED, TARGETS
+        from shiftproof.learners.scores import EXPECTED, NUMBER_CARD, TARGETS
 
         metrics = dict.fromkeys((*EXPECTED, *NUMBER_CARD, *TARGETS))
         if metric not in metrics:

@@ -9,12 +9,11 @@ import numpy as np
 from shiftproof.core.space import hparam
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.candidate import Candidate, size_of
+from shiftproof.learners.candidate import MOST_FOLDS, Candidate, Judged, judge, size_of
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.scores import EXPECTED

@@ -12,10 +12,9 @@ import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
-from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
 # Rows per bin of a column's histogram: with fewer, the finer thresholds are noise.

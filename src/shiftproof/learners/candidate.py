@@ -2,18 +2,24 @@
 
 A candidate has a few variants (penalties, numbers of trees).  For every variant, it predicts the
 rows of each domain with models that were not trained on that domain.  The final model is fitted
-with the best variant (`learners.judging`).
+with the best variant (`judge`).
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from shiftproof.learners.samples import Samples
+from shiftproof.core.cores import one_thread_each
+from shiftproof.learners.criterion import criterion_of
+from shiftproof.learners.ensemble import Ensemble, Member
+from shiftproof.learners.samples import Samples, held_out_folds
+from shiftproof.learners.weighting import LOG_LOSS, mean_badness
 
 # Floating-point operations per second of large matrix products on one core.
 OPERATIONS_A_SECOND = 1.5e10
@@ -82,3 +88,106 @@ def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np
     spread = np.zeros((len(predicted), total))
     spread[:, classes] = predicted
     return spread
+
+
+# The most models fitted to evaluate one candidate; with more domains, some are held out together.
+MOST_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of predictions on held-out domains: unweighted means over domains.
+
+    ``risk`` is the log loss or the regression loss, ``spread`` its standard error over domains, and
+    ``score`` the accuracy or R² (`learners.criterion`).  Sample weights count in ``risk`` and
+    ``spread``, not in ``score``.
+    """
+
+    risk: float
+    spread: float
+    score: float
+
+
+def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
+    """Score predictions [n, k], each by a model not trained on the row's domain."""
+    criterion = criterion_of(samples)
+    names, place = np.unique(samples.domain, return_inverse=True)
+    weights = samples.weights()
+    losses = weights * criterion.losses(predicted, samples)
+    by_domain = np.bincount(place, losses) / np.bincount(place, weights)
+    known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
+    spread = by_domain.std(ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.nan
+    score = float(np.mean(known)) if known else np.nan
+    return HeldOut(float(by_domain.mean()), float(spread), score)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its best variant, and the scores of that variant on held-out domains.
+
+    ``predicted`` [n, k] are calibrated probabilities or numbers, from models not trained on the
+    row's domain.
+    """
+
+    candidate: Candidate
+    variant: Any
+    temperature: float
+    predicted: np.ndarray
+    scores: HeldOut
+    seconds: float
+
+    def fitted(self, samples: Samples, seed: int, weight: float, spread: float = 0.0) -> Member:
+        """Return a member fitted to all samples, or without a model if its weight is 0."""
+        started = time.perf_counter()
+        model = None
+        if weight > 0:
+            with one_thread_each():
+                model = self.candidate.fit(samples, self.variant, seed)
+        seconds = self.seconds + time.perf_counter() - started
+        label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
+        return Member(
+            self.candidate.name,
+            label,
+            weight,
+            spread,
+            self.temperature,
+            self.scores.risk,
+            self.scores.score,
+            model,
+            seconds,
+        )
+
+
+def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
+    """Select the variant with the best score over held-out domains, all domains weighted equally.
+
+    The score is the loss of the criterion, or `metric` if it is another.  Ties, common for scores
+    such as accuracy, go to the variant with the lower loss.
+    """
+    started = time.perf_counter()
+    folds = held_out_folds(samples, MOST_FOLDS, seed)
+    criterion = criterion_of(samples)
+    best: Judged | None = None
+    least = (np.inf, np.inf)
+    with one_thread_each():
+        held_out = candidate.held_out(samples, folds, seed)
+    for variant, predicted in zip(candidate.variants, held_out, strict=True):
+        temperature = criterion.temperature(predicted, samples)
+        calibrated = criterion.calibrated(predicted, temperature)
+        scores = held_out_scores(calibrated, samples)
+        asked = scores.risk
+        if metric != LOG_LOSS:
+            asked = mean_badness(metric, calibrated, samples)
+        if best is None or (asked, scores.risk) < least:
+            least = (asked, scores.risk)
+            seconds = time.perf_counter() - started
+            best = Judged(candidate, variant, temperature, calibrated, scores, seconds)
+    if best is None:
+        raise ValueError(f"{candidate.name} has no variants")
+    return best
+
+
+def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:
+    """Return an ensemble with one member: the candidate fitted to all samples."""
+    member = judged.fitted(samples, seed, 1.0)
+    return Ensemble((member,), samples.classes, held_out=judged.predicted)

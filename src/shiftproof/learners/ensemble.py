@@ -26,8 +26,8 @@ from shiftproof.core.cores import one_thread_each
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
-from shiftproof.learners import packed_boosting, packed_forest
-from shiftproof.learners.calibration import tempered
+from shiftproof.learners.criterion import tempered
+from shiftproof.learners.packed_trees import pack, unpack
 
 # Types in scikit-learn models that skops does not trust by default.  Rebuilding them runs no code;
 # `functools.partial` is checked together with the function that it calls.
@@ -187,7 +187,7 @@ class Ensemble:
                 "classes": self.classes,
                 "temperature": self.temperature,
                 "members": [
-                    {**about, "model": _packed(member.model)}
+                    {**about, "model": pack(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
                     if member.weight > 0
                 ],
@@ -203,7 +203,7 @@ class Ensemble:
                 Member(
                     **{
                         **{"accuracy" if name == "r2" else name: v for name, v in member.items()},
-                        "model": _unpacked(member["model"]),
+                        "model": unpack(member["model"]),
                     }
                 )
                 for member in value["members"]
@@ -211,13 +211,3 @@ class Ensemble:
             return cls(members, int(value["classes"]), float(value["temperature"]))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise unreadable(error) from error
-
-
-def _packed(model: Any) -> Any:
-    """Return a model with its trees, if any, joined into arrays."""
-    return packed_boosting.pack(packed_forest.pack(model))
-
-
-def _unpacked(model: Any) -> Any:
-    """Undo `_packed`, as far as predictions need it."""
-    return packed_boosting.unpack(packed_forest.unpack(model))

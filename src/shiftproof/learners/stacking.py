@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.learners.calibration import SMALLEST
+from shiftproof.learners.criterion import SMALLEST
 
 # The longest step of the acceleration, in expectation–maximisation steps.
 LONGEST_LEAP = 1e6

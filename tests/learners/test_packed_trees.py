@@ -12,7 +12,6 @@ from _internals import (
     Ensemble,
     Member,
     dumped,
-    learners_packed_boosting as packed_boosting,
     pack,
     unpack,
 )
@@ -137,7 +136,7 @@ def test_boosting_predicts_the_same_to_the_last_digit():
     ],
 )
 def test_damaged_boosting_is_refused(part, field, value):
-    packed = packed_boosting.pack(boosted())
+    packed = pack(boosted())
     joined = packed._predictors
     if part == "a_stage":
         joined[part] = value
