@@ -147,9 +147,9 @@ _NAMES = {
     "learners.algorithms.two_stage": "PENALTIES",
     "learners.algorithms.urm": "URM",
     "learners.algorithms.wise_ft": "WiSEFT",
-    "learners.best": "planned portfolio",
+    "learners.best": "PRIOR planned portfolio shrunk_weights",
     "learners.boosting": "BoostingCandidate FEWEST_BINS ROWS_A_BIN ROWS_A_LEAF",
-    "learners.candidate": "Judged Size held_out_scores judge single size_of",
+    "learners.candidate": "Judged Size held_out_scores judge mean_badness single size_of",
     "learners.criterion": "LogLoss criterion_of fit_temperature tempered",
     "learners.encoding": "fitted_encoder weighted_median",
     "learners.ensemble": "Ensemble Member dumped",
@@ -158,7 +158,6 @@ _NAMES = {
     "learners.forest": "ForestCandidate",
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
-    "learners.number_stacking": "least_absolute least_squares number_weights",
     "learners.packed_trees": "pack unpack",
     "learners.ranks": "SmoothRanks",
     "learners.ridge": "ridge_path ridge_paths",
@@ -168,8 +167,6 @@ _NAMES = {
         "fitted_number_intercept fitted_number_slope fitted_slope number_intercept "
         "number_scores number_slope row_losses scores worst_scores"
     ),
-    "learners.stacking": "Weights _risk mixture_proportions stacking_weights",
-    "learners.weighting": "best_rule mean_badness metric_weights",
     "matching._sort": "sort_rows sorted_rows sorted_values",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "

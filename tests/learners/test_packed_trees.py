@@ -35,7 +35,7 @@ def grown(kind: Any = RandomForestClassifier, **settings: Any) -> Pipeline:
 
 
 def ensemble(model: Any) -> Ensemble:
-    return Ensemble((Member("forest", "1", 1.0, 0.0, 1.0, None, None, model),), 3)
+    return Ensemble((Member("forest", "1", 1.0, 1.0, None, None, model),), 3)
 
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])

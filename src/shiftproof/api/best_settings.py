@@ -1,4 +1,4 @@
-"""The score that `best` optimises."""
+"""The score by which `best` chooses the settings of its members."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_metric(
     metric: str | None,
     dataset: DomainDataset,
 ) -> Mapping[str, object]:
-    """Return the hyper-parameters with the score to optimise; only `best` has one.
+    """Return the hyper-parameters with the score to choose settings by; only `best` has one.
 
     In regression, the loss determines it (`loss_of_metric`).
     """

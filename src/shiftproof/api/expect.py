@@ -37,7 +37,7 @@ def expect(
             average_precision, f1, log_loss, brier, calibration_slope, calibration_intercept or
             calibration_error; in regression mae (the default), r2, rmse and, for finished runs,
             calibration_slope, calibration_intercept or interval_coverage.  If models are trained
-            here, `best` optimises it (see `train`).
+            here, `best` chooses settings by it (see `train`).
         at_least: a threshold for `metric`; `probability_worse` is then the probability that the
             next domain is worse.
         level: probability of the intervals.

@@ -75,10 +75,9 @@ def train(
             tables, arrays and features, and `idm-auto` for images.
         test_domains: domains held out of training; by default all domains are trained on.
         hparams: hyper-parameters of the algorithm or the backbone that override the defaults.
-        metric: score that `best` optimises; by default log loss.  Settings are chosen by this score
-            on held-out training domains.  Ensemble weights minimise log loss there, unless equal
-            weights or a single member score better.  Other algorithms ignore it.  The scores are
-            those of `expect`; in regression, `mae` implies the loss `absolute`, and `r2` and
+        metric: score on held-out training domains by which `best` chooses the settings of its
+            members; by default log loss, to which its weights are always fitted.  Other algorithms
+            ignore it.  The scores are those of `expect`; in regression, `mae` implies the loss `absolute`, and `r2` and
             `rmse` imply `squared`.
         loss: regression loss: `squared` (default), `absolute`, `huber` or `huber:DELTA` (DELTA in
             standard deviations of the label), or `quantile:Q`.  Models that are fitted at once

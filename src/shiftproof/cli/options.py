@@ -241,7 +241,7 @@ TrainMetric = Annotated[
     option(
         "Expectation",
         f"Score to show with --test-domain each: {_CLASS_METRICS}; for numbers mae (default), rmse"
-        " or r2. If given, [bold]best[/] optimises it.",
+        " or r2. If given, [bold]best[/] chooses settings by it.",
     ),
 ]
 ExpectMetric = Annotated[
@@ -250,7 +250,7 @@ ExpectMetric = Annotated[
         "Expectation",
         f"Score to show: {_CLASS_METRICS}; for numbers mae (default), rmse or r2 and, for finished"
         " runs, also calibration_slope, calibration_intercept or interval_coverage. If given,"
-        " [bold]best[/] optimises it when it is trained here.",
+        " [bold]best[/] chooses settings by it when it is trained here.",
     ),
 ]
 EvaluateMetric = Annotated[

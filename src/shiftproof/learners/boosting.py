@@ -29,6 +29,7 @@ STAGES = (25, 50, 100, 200)
 class BoostingCandidate(Candidate):
     """Boosted trees; the variants are numbers of trees, taken from one sequence."""
 
+    family = "boosting"
     name: str = "boosting"
     variants: Sequence[int] = STAGES
     learning_rate: float = 0.1

@@ -11,15 +11,16 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from shiftproof.core.cores import one_thread_each
+from shiftproof.core.errors import DataError
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
-from shiftproof.learners.weighting import LOG_LOSS, mean_badness
+from shiftproof.learners.scores import LOG_LOSS, SCORES, badness
 
 # Floating-point operations per second of large matrix products on one core.
 OPERATIONS_A_SECOND = 1.5e10
@@ -50,6 +51,8 @@ def size_of(samples: Samples) -> Size:
 class Candidate(ABC):
     """A kind of model, with variants that differ in one setting."""
 
+    # Models of one family make similar errors; `best` gives families equal weights beforehand.
+    family: ClassVar[str]
     name: str
     variants: Sequence[Any]
 
@@ -98,27 +101,48 @@ MOST_FOLDS = 5
 class HeldOut:
     """Scores of predictions on held-out domains: unweighted means over domains.
 
-    ``risk`` is the log loss or the regression loss, ``spread`` its standard error over domains, and
-    ``score`` the accuracy or R² (`learners.criterion`).  Sample weights count in ``risk`` and
-    ``spread``, not in ``score``.
+    ``risk`` is the log loss or the regression loss, and ``score`` the accuracy or R²
+    (`learners.criterion`).  Sample weights count in ``risk``, not in ``score``.
     """
 
     risk: float
-    spread: float
     score: float
 
 
 def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
     """Score predictions [n, k], each by a model not trained on the row's domain."""
     criterion = criterion_of(samples)
-    names, place = np.unique(samples.domain, return_inverse=True)
+    _, place = np.unique(samples.domain, return_inverse=True)
     weights = samples.weights()
     losses = weights * criterion.losses(predicted, samples)
     by_domain = np.bincount(place, losses) / np.bincount(place, weights)
     known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
-    spread = by_domain.std(ddof=1) / np.sqrt(len(names)) if len(names) > 1 else np.nan
     score = float(np.mean(known)) if known else np.nan
-    return HeldOut(float(by_domain.mean()), float(spread), score)
+    return HeldOut(float(by_domain.mean()), score)
+
+
+def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
+    """Return the mean badness of predictions [n, classes] over domains; lower is better.
+
+    Domains where the score is undefined are skipped.
+    """
+    found = domain_badness(metric, predicted, samples)
+    if np.isnan(found).all():
+        raise DataError(f"`metric` {metric} is undefined in every training domain; use another")
+    return float(np.nanmean(found))
+
+
+def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
+    """Return the badness of predictions [n, classes] in each domain; NaN where undefined."""
+    found = []
+    losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
+    for rows in samples.rows_by_domain():
+        if losses is not None:  # regression is scored by the criterion's loss only
+            found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
+            continue
+        value = SCORES[metric](predicted[rows], samples.y[rows])
+        found.append(np.nan if value is None else badness(metric, value))
+    return np.array(found)
 
 
 @dataclass(frozen=True)
@@ -136,20 +160,17 @@ class Judged:
     scores: HeldOut
     seconds: float
 
-    def fitted(self, samples: Samples, seed: int, weight: float, spread: float = 0.0) -> Member:
-        """Return a member fitted to all samples, or without a model if its weight is 0."""
+    def fitted(self, samples: Samples, seed: int, weight: float = 1.0) -> Member:
+        """Return a member fitted to all samples."""
         started = time.perf_counter()
-        model = None
-        if weight > 0:
-            with one_thread_each():
-                model = self.candidate.fit(samples, self.variant, seed)
+        with one_thread_each():
+            model = self.candidate.fit(samples, self.variant, seed)
         seconds = self.seconds + time.perf_counter() - started
         label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
         return Member(
             self.candidate.name,
             label,
             weight,
-            spread,
             self.temperature,
             self.scores.risk,
             self.scores.score,
@@ -189,5 +210,5 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
 
 def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:
     """Return an ensemble with one member: the candidate fitted to all samples."""
-    member = judged.fitted(samples, seed, 1.0)
+    member = judged.fitted(samples, seed)
     return Ensemble((member,), samples.classes, held_out=judged.predicted)

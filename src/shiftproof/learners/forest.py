@@ -33,6 +33,7 @@ class ForestCandidate(Candidate):
     ``extra`` draws the thresholds of splits at random (Geurts et al., 2006).
     """
 
+    family = "forest"
     name: str = "forest"
     variants: Sequence[int] = LEAVES
     trees: int = 200

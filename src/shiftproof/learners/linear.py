@@ -33,6 +33,7 @@ PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
 class LinearCandidate(Candidate):
     """A linear model on the columns, or on their ``ranks``; the variants are penalties α."""
 
+    family = "linear"
     name: str = "linear"
     variants: Sequence[float] = PATH
     balance_domains: bool = False

@@ -42,6 +42,8 @@ Score = Callable[[np.ndarray, np.ndarray], float | None]
 
 # Probabilities are clipped to this before the logarithm, so that one certain error is not infinite.
 SMALLEST = 1e-15
+# The score for calibration, and the default metric of learners that choose settings.
+LOG_LOSS = "log_loss"
 # Scores where lower is better; the last two are for regression.
 LOSSES = ("log_loss", "brier", "calibration_error", "mae", "rmse")
 # Scores that are best at one value, with the value for calibrated predictions; the last is the
