@@ -77,8 +77,8 @@ def train(
         hparams: hyper-parameters of the algorithm or the backbone that override the defaults.
         metric: score on held-out training domains by which `best` chooses the settings of its
             members; by default log loss, to which its weights are always fitted.  Other algorithms
-            ignore it.  The scores are those of `expect`; in regression, `mae` implies the loss `absolute`, and `r2` and
-            `rmse` imply `squared`.
+            ignore it.  The scores are those of `expect`; in regression, `mae` implies the loss
+            `absolute`, and `r2` and `rmse` imply `squared`.
         loss: regression loss: `squared` (default), `absolute`, `huber` or `huber:DELTA` (DELTA in
             standard deviations of the label), or `quantile:Q`.  Models that are fitted at once
             support only the first two.
