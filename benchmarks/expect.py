@@ -25,9 +25,10 @@ import numpy as np
 
 import shiftproof
 from benchmarks.expect_simulated_page import section
+from benchmarks.random_effects import random_effects
 from shiftproof.inference.conformal import domain_sets, domains_needed
 from shiftproof.inference.estimates import estimate, scale_of
-from shiftproof.inference.meta_analysis import predictive, random_effects
+from shiftproof.inference.meta_analysis import predictive
 from shiftproof.training.outputs import Outputs, of_classes
 
 METRICS = ("auroc", "accuracy")

@@ -13,13 +13,8 @@ import numpy as np
 from scipy.special import ndtr  # type: ignore[import-untyped]
 from scipy.stats import t as student  # type: ignore[import-untyped]
 
-from shiftproof.inference.meta_analysis import (
-    Predictive,
-    Profile,
-    confidence_mixture,
-    log_likelihood,
-    profile,
-)
+from benchmarks.random_effects import log_likelihood
+from shiftproof.inference.meta_analysis import Predictive, Profile, confidence_mixture, profile
 
 LEVEL = 0.95
 NORMAL = 1.959964

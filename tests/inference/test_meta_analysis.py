@@ -9,12 +9,11 @@ from _internals import (
     confidence_mixture,
     outlier_p_values,
     predictive,
-    random_effects,
-    reml,
 )
 from scipy import optimize, stats
 
 from benchmarks.expect import t_interval
+from benchmarks.random_effects import random_effects, reml
 
 # The 13 trials of BCG vaccine (Colditz et al., 1994): ill and well with the vaccine and without.
 BCG = np.array(

@@ -99,7 +99,8 @@ def test_its_file_holds_all_and_only_what_predictions_need(tmp_path: Path) -> No
         pickle.loads(pickle.dumps(model)),
     ):
         found = copy.predict(copy.form.read(patients(1)))
-        assert all(map(torch.equal, found[:3], expected[:3]))
+        for name in ("probabilities", "typicality", "far"):
+            assert torch.equal(getattr(found, name), getattr(expected, name))
         assert model_description(copy) == model_description(model)
         assert copy.columns == {"label": "ill"}
     assert model.config == config

@@ -8,9 +8,9 @@ import torch
 from _internals import (
     BoostingCandidate,
     Ensemble,
+    EnsembleLayer,
     ForestCandidate,
     LinearCandidate,
-    NumberEnsembleLayer,
     Samples,
     judge,
     portfolio,
@@ -44,7 +44,7 @@ def test_a_model_is_stored_and_exported_as_it_predicts(name: str) -> None:
     assert predicted.shape == (150, 1)
     assert np.array_equal(Ensemble.from_bytes(made.to_bytes()).predict(rows.x), predicted)
     with torch.no_grad():
-        found = NumberEnsembleLayer(made)(torch.from_numpy(rows.x)).numpy()
+        found = EnsembleLayer(made)(torch.from_numpy(rows.x)).numpy()
     assert found == pytest.approx(predicted, rel=1e-9, abs=1e-9)
 
 

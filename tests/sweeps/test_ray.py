@@ -252,7 +252,7 @@ def test_done_is_written_last(tmp_path, monkeypatch):
 def test_scratch_folders_of_the_killed_are_removed_and_those_in_use_are_not(tmp_path):
     script = (
         "import os, signal, sys; from pathlib import Path;"
-        "from shiftproof.sweeps.executors.scratch import scratch;"
+        "from shiftproof.sweeps.executors.run_files import scratch;"
         "folder = scratch(Path(sys.argv[1])); folder.__enter__();"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

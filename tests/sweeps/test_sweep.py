@@ -28,6 +28,7 @@ from _internals import (
     SweepObserver,
     Trainer,
     Variant,
+    core_cores as resources,
     longest_first,
     make_plan,
     open_executor,
@@ -35,7 +36,6 @@ from _internals import (
     sweep_status,
     sweeps_estimate as estimate,
     sweeps_local as local,
-    sweeps_resources as resources,
 )
 
 

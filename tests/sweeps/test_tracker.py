@@ -15,8 +15,8 @@ from _internals import (
     SweepFolder,
     Tracker,
     Variant,
+    core_cores as resources,
     plan,
-    sweeps_resources as resources,
 )
 
 from shiftproof import Domain, DomainDataset

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.data.base import Progress, silent
+from shiftproof.data.input_forms import Samples
 from shiftproof.data.sample_request import SampleRequest
-from shiftproof.data.samples import Samples
 from shiftproof.inference.model import TrainedModel
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.inference.adaptation.label_shift import Adapted
 from shiftproof.inference.conformal import (
     Width,
-    checked_interval,
+    checked_level,
     domain_sets,
     domains_needed,
     half_width,
@@ -180,7 +180,7 @@ def check_asked(
     if sets is not None and adapt != "none":
         raise InvalidValue("`sets` cannot be combined with `adapt`; leave out one of them")
     if interval is not None:
-        checked_interval(interval)
+        checked_level(interval, "interval")
 
 
 def checked_out(out: str | os.PathLike[str], data: str | None = None) -> Path:

@@ -27,10 +27,9 @@ from shiftproof.reporting.table import Table
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
-from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep
+from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep, write_archive
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.retrained import Retrained, read_retrained, retrained_results
-from shiftproof.sweeps.run_archive import write_archive
 from shiftproof.sweeps.selection import SELECTORS, Selector
 from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, run_end, runs_to_compare
 

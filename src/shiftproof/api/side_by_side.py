@@ -23,9 +23,14 @@ from typing import Any, BinaryIO, NamedTuple
 
 from shiftproof.api.train import train
 from shiftproof.api.trained_run import TrainedRun
-from shiftproof.core.cores import allowed_threads, share_of_cores, start_process
+from shiftproof.core.cores import (
+    allowed_threads,
+    choose_workers,
+    share_of_cores,
+    start_process,
+    threads_of_each,
+)
 from shiftproof.data import DomainDataset
-from shiftproof.sweeps.resources import choose_workers, threads_of_each
 from shiftproof.training.observers import Observer
 
 # Seconds of work before other processes are started, since starting one takes seconds.

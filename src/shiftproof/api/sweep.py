@@ -13,7 +13,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import UNWEIGHTED, checked_class_weight
 from shiftproof.sweeps.executors import open_executor
 from shiftproof.sweeps.executors.base import Executor
-from shiftproof.sweeps.jobs import Frozen, Job, SweepData
+from shiftproof.sweeps.jobs import Frozen, Job, SweepData, algorithm_names, variants_of
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.retrain import check_retraining, retrain as retrain_selected
@@ -23,7 +23,6 @@ from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import Failure, SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
-from shiftproof.sweeps.variants import algorithm_names, variants_of
 
 SELECTION = ("training-domain", "oracle")
 

@@ -99,7 +99,7 @@ def check(
     from rich.console import Console
 
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.data.library.checking import check_data
+    from shiftproof.data.library.importing import check_data
     from shiftproof.reporting.data import check_report
 
     with LoadingBar(quiet=as_json) as progress:

@@ -14,10 +14,9 @@ from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
-from shiftproof.data.images.camera_traps import SUFFIX, load_camera_traps
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.images.folder import load_image_folder
-from shiftproof.data.images.manifest import load_manifest
+from shiftproof.data.images.manifest import SUFFIX, load_camera_traps, load_manifest
 from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.column_names import column_names

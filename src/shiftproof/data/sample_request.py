@@ -13,15 +13,21 @@ from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, Progress, silent
 from shiftproof.data.domain import LazyInputs
-from shiftproof.data.images.camera_traps import SUFFIX as CAMERA_TRAPS, camera_traps
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
+from shiftproof.data.images.manifest import SUFFIX as CAMERA_TRAPS, camera_traps
 from shiftproof.data.images.walk import SUFFIXES, image_root, images_below
-from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, TableForm, as_ready
+from shiftproof.data.input_forms import (
+    ImageForm,
+    InputForm,
+    Inputs,
+    Samples,
+    TableForm,
+    as_ready,
+)
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
-from shiftproof.data.samples import Samples
 from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.cell_types import named, texts
 from shiftproof.data.tables.dataset import column_of

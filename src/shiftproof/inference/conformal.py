@@ -59,8 +59,7 @@ def domain_sets(held_out: Sequence[Outputs], probabilities: np.ndarray, level: f
 
 def score_threshold(held_out: Sequence[Outputs], level: float) -> tuple[float, bool]:
     """Return the quantile q of the scores, and whether there are enough domains to guarantee it."""
-    if not 0 < level < 1:
-        raise InvalidValue(f"`sets` must be between 0 and 1, not {level:g}")
+    checked_level(level, "sets")
     if not held_out:
         raise DataError("sets need runs with held-out domains; there are none")
     return domain_quantile(
@@ -112,17 +111,16 @@ class Width(NamedTuple):
 
 def half_width(held_out: Sequence[NumberOutputs], level: float) -> Width:
     """Return the half-width q of intervals ŷ ± q, and whether their coverage is guaranteed."""
-    checked_interval(level)
+    checked_level(level, "interval")
     if not held_out:
         raise DataError("intervals need runs with held-out domains; there are none")
     return Width(*domain_quantile([np.abs(own.labels - own.predicted) for own in held_out], level))
 
 
-def checked_interval(level: float) -> float:
-    """Return the level of intervals if it is valid, or raise."""
+def checked_level(level: float, name: str) -> None:
+    """Raise unless the level of sets or intervals, the setting `name`, is valid."""
     if not 0 < level < 1:
-        raise InvalidValue(f"`interval` must be between 0 and 1, not {level:g}")
-    return level
+        raise InvalidValue(f"`{name}` must be between 0 and 1, not {level:g}")
 
 
 def coverage_estimates(
@@ -186,7 +184,7 @@ class HalfWidths:
 
     def half_width(self, level: float) -> Width:
         """Return the half-width at the lowest of `LEVELS` that is not below `level`."""
-        checked_interval(level)
+        checked_level(level, "interval")
         if level > LEVELS[-1]:
             raise InvalidValue(f"`interval` must be at most {LEVELS[-1]:g}, not {level:g}")
         return self.widths[int(np.searchsorted(LEVELS, level - 1e-9))]

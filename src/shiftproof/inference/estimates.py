@@ -49,9 +49,6 @@ from shiftproof.learners.scores import (
 
 LEVEL = 0.95
 GROUPS = 20
-LOGARITHMIC = ("log_loss", "brier", "mae", "rmse")
-EXPLAINED = ("r2",)
-PLAIN = ("calibration_slope", "calibration_intercept")
 LARGEST_LOGARITHM = 700.0
 # Losses whose standard deviation is a smaller share of their mean are equal but for rounding.
 ROUNDING = 1e-9
@@ -65,10 +62,6 @@ class Scale(NamedTuple):
     back: Callable[[float], float]
 
 
-def _same(value: float) -> float:
-    return value
-
-
 LOG_ODDS = Scale("log odds", lambda value: float(logit(value)), lambda value: float(expit(value)))
 LOGARITHM = Scale(
     "logarithm",
@@ -76,7 +69,7 @@ LOGARITHM = Scale(
     # The bounds for two very different domains can exceed the largest float.
     lambda value: float(np.exp(min(value, LARGEST_LOGARITHM))),
 )
-IDENTITY = Scale("plain", _same, _same)
+IDENTITY = Scale("plain", float, float)
 # The scale of R²: minus the logarithm of the unexplained share of the variance.
 UNEXPLAINED = Scale(
     "logarithm of the share unexplained",
@@ -85,11 +78,17 @@ UNEXPLAINED = Scale(
 )
 
 
+# The scales of the scores that are not proportions.
+SCALES = {
+    **dict.fromkeys(("log_loss", "brier", "mae", "rmse"), LOGARITHM),
+    **dict.fromkeys(("calibration_slope", "calibration_intercept"), IDENTITY),
+    "r2": UNEXPLAINED,
+}
+
+
 def scale_of(name: str) -> Scale:
     """Return the scale on which a score is additive; every scale is increasing in the score."""
-    if name in EXPLAINED:
-        return UNEXPLAINED
-    return LOGARITHM if name in LOGARITHMIC else IDENTITY if name in PLAIN else LOG_ODDS
+    return SCALES.get(name, LOG_ODDS)
 
 
 @dataclass(frozen=True)

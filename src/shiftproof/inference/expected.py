@@ -65,14 +65,12 @@ class ExpectedScore:
     @cached_property
     def interval(self) -> tuple[float, float]:
         """The prediction interval of the next domain at `level`."""
-        low, high = self.predictive.interval(self.level)
-        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+        return self._back(self.predictive.interval(self.level))
 
     @cached_property
     def mean_interval(self) -> tuple[float, float]:
         """The confidence interval of the mean over domains at `level`."""
-        low, high = self.predictive.mean_interval(self.level)
-        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+        return self._back(self.predictive.mean_interval(self.level))
 
     def probability_worse(self, threshold: float) -> float:
         """Return the probability that the next domain scores worse than a threshold."""
@@ -81,8 +79,12 @@ class ExpectedScore:
 
     def holds(self, own: Estimate) -> tuple[float, float]:
         """Return the prediction interval of an observed score with the sampling error of `own`."""
-        low, high = self.predictive.interval(self.level, own.variance)
-        return scale_of(self.metric).back(low), scale_of(self.metric).back(high)
+        return self._back(self.predictive.interval(self.level, own.variance))
+
+    def _back(self, bounds: tuple[float, float]) -> tuple[float, float]:
+        """Return the bounds of an interval on the scale of the score."""
+        low, high = map(scale_of(self.metric).back, bounds)
+        return low, high
 
     @property
     def note(self) -> str:

@@ -28,7 +28,7 @@ from shiftproof.core.text import listed, reason_of
 from shiftproof.core.types import REGRESSION, Task
 from shiftproof.data.input_forms import ImageForm, TableForm
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
-from shiftproof.inference.export_layers import ALONE, ExactNetwork
+from shiftproof.inference.export_layers import ALONE, ExactNetwork, register_features
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.criterion import SMALLEST
 from shiftproof.learners.estimator import EstimatorModel, title
@@ -204,11 +204,7 @@ class ColumnsLayer(nn.Module):
                 features += [(part.column, 1, code, 0, 0, 1) for code in part.codes]
             else:
                 features.append((part.column, 2, 0, 0, 0, 1))
-        table = torch.tensor(features, dtype=torch.float64)
-        for name, values in zip(("column", "kind"), table[:, :2].long().unbind(1), strict=True):
-            self.register_buffer(name, values)
-        for name, values in zip(("code", "median", "mean", "std"), table[:, 2:].T, strict=True):
-            self.register_buffer(name, values)
+        register_features(self, ("column", "kind", "code", "median", "mean", "std"), features)
 
     def forward(self, cells: Tensor) -> Tensor:
         """Return the features of the cells."""

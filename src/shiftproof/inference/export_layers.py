@@ -7,7 +7,7 @@ same numbers as scikit-learn, so rows take the same branches.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,11 +59,7 @@ class EncoderLayer(nn.Module):
                     for column, fill, codes in zip(columns, fills, last.categories_, strict=True)
                     for code in codes
                 ]
-        table = torch.tensor(np.array(features, dtype=np.float64))
-        for name, values in zip(("column", "kind"), table[:, :2].long().unbind(1), strict=True):
-            self.register_buffer(name, values)
-        for name, values in zip(("fill", "code", "mean", "scale"), table[:, 2:].T, strict=True):
-            self.register_buffer(name, values)
+        register_features(self, ("column", "kind", "fill", "code", "mean", "scale"), features)
 
     def forward(self, rows: Tensor) -> Tensor:
         """Return the features of the rows."""
@@ -78,6 +74,16 @@ class EncoderLayer(nn.Module):
             ranked = self.ranks(features[:, :numbers])
             features = torch.cat([ranked, features[:, numbers:]], dim=1)
         return (features - self.mean) / self.scale
+
+
+def register_features(
+    layer: nn.Module, names: Sequence[str], features: Sequence[Sequence[float]]
+) -> None:
+    """Add a buffer [features] for each property of the features; the first two are integers."""
+    table = torch.tensor(np.array(features, dtype=np.float64))
+    for place, name in enumerate(names):
+        values = table[:, place]
+        layer.register_buffer(name, values.long() if place < 2 else values)
 
 
 class RanksLayer(nn.Module):
@@ -286,7 +292,10 @@ def _depth(left: np.ndarray, right: np.ndarray) -> int:
 
 
 class EnsembleLayer(nn.Module):
-    """`Ensemble.predict_proba` as a layer: rows [n, d] → log-probabilities [n, c]."""
+    """`Ensemble.predict_proba` as a layer: rows [n, d] → log-probabilities [n, c].
+
+    For numbers, it is `Ensemble.predict`: rows [n, d] → numbers in standard units [n, k].
+    """
 
     def __init__(self, ensemble: Ensemble) -> None:
         super().__init__()
@@ -294,39 +303,28 @@ class EnsembleLayer(nn.Module):
         self.classes, self.temperature = ensemble.classes, ensemble.temperature
         self.weights = [member.weight for member in used]
         self.temperatures = [member.temperature for member in used]
-        self.known = [np.asarray(member.model.classes_, dtype=int).tolist() for member in used]
+        known = [getattr(member.model, "classes_", ()) for member in used]
+        self.known = [np.asarray(codes, dtype=int).tolist() for codes in known]
         self.members = nn.ModuleList(as_module(member.name, member.model) for member in used)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return log-probabilities, for use as logits."""
+        """Return log-probabilities, for use as logits, or numbers."""
         rows = x.flatten(1).double()
+        predicted = [member(rows) for member in self.members]
+        if not self.classes:
+            parts = [w * numbers for w, numbers in zip(self.weights, predicted, strict=True)]
+            return torch.stack(parts).sum(dim=0)
         columns: list[Tensor | float] = [0.0] * self.classes
-        parts = zip(self.members, self.weights, self.temperatures, self.known, strict=True)
-        for member, weight, temperature, known in parts:
-            predicted = weight * _tempered(member(rows), temperature)
+        members = zip(predicted, self.weights, self.temperatures, self.known, strict=True)
+        for probabilities, weight, temperature, known in members:
+            weighted = weight * _tempered(probabilities, temperature)
             for place, position in enumerate(known):
-                columns[position] = columns[position] + predicted[:, place]
+                columns[position] = columns[position] + weighted[:, place]
         nothing = torch.zeros_like(rows[:, 0])
         total = torch.stack([nothing + column for column in columns], dim=1)
         if self.temperature != 1:
             total = _tempered(total, self.temperature)
         return total.clamp(min=SMALLEST).log().float()
-
-
-class NumberEnsembleLayer(nn.Module):
-    """`Ensemble.predict` as a layer: rows [n, d] → numbers in standard units [n, k]."""
-
-    def __init__(self, ensemble: Ensemble) -> None:
-        super().__init__()
-        used = [member for member in ensemble.members if member.weight > 0]
-        self.weights = [member.weight for member in used]
-        self.members = nn.ModuleList(as_module(member.name, member.model) for member in used)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return numbers."""
-        rows = x.flatten(1).double()
-        parts = [w * member(rows) for w, member in zip(self.weights, self.members, strict=True)]
-        return torch.stack(parts).sum(dim=0)
 
 
 class ExactNetwork(nn.Module):
@@ -335,9 +333,7 @@ class ExactNetwork(nn.Module):
     def __init__(self, network: Predictor | RowPredictor) -> None:
         super().__init__()
         self.stem = nn.Identity() if network.stem is None else network.stem
-        head: Any = network.algorithm.head
-        kind = EnsembleLayer if head.ensemble.classes else NumberEnsembleLayer
-        self.ensemble = kind(head.ensemble)
+        self.ensemble = EnsembleLayer(network.algorithm.head.ensemble)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return log-probabilities or numbers for inputs, uint8 or floating point."""
@@ -345,37 +341,29 @@ class ExactNetwork(nn.Module):
         return predicted
 
 
-class LogisticLayer(nn.Module):
-    """scikit-learn's `LogisticRegression`: features [n, k] → probabilities [n, c]."""
+class LinearLayer(nn.Module):
+    """scikit-learn's `Ridge`: features [n, k] → numbers [n, 1]."""
 
     coefficients: Tensor
     intercepts: Tensor
 
     def __init__(self, model: Any) -> None:
         super().__init__()
-        self.register_buffer("coefficients", torch.tensor(model.coef_.T, dtype=torch.float64))
+        columns = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)).T
+        self.register_buffer("coefficients", torch.tensor(columns))
         self.register_buffer("intercepts", torch.tensor(model.intercept_, dtype=torch.float64))
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return probabilities."""
-        return class_probabilities(features @ self.coefficients + self.intercepts)
+        """Return numbers, or the logits of classes."""
+        return features @ self.coefficients + self.intercepts
 
 
-class RidgeLayer(nn.Module):
-    """scikit-learn's `Ridge`: features [n, k] → numbers [n, 1]."""
-
-    coefficients: Tensor
-    intercept: Tensor
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        columns = np.atleast_2d(np.asarray(model.coef_, dtype=np.float64)).T
-        self.register_buffer("coefficients", torch.tensor(columns))
-        self.register_buffer("intercept", torch.tensor(model.intercept_, dtype=torch.float64))
+class LogisticLayer(LinearLayer):
+    """scikit-learn's `LogisticRegression`: features [n, k] → probabilities [n, c]."""
 
     def forward(self, features: Tensor) -> Tensor:
-        """Return numbers."""
-        return features @ self.coefficients + self.intercept
+        """Return probabilities."""
+        return class_probabilities(super().forward(features))
 
 
 # The equivalent layer of each type of model.
@@ -384,7 +372,7 @@ LAYERS: dict[str, Callable[[Any], nn.Module]] = {
     "RandomForestClassifier": ForestLayer,
     "ExtraTreesClassifier": ForestLayer,
     "HistGradientBoostingClassifier": BoostingLayer,
-    "Ridge": RidgeLayer,
+    "Ridge": LinearLayer,
     "RandomForestRegressor": ForestLayer,
     "ExtraTreesRegressor": ForestLayer,
     "HistGradientBoostingRegressor": BoostingLayer,

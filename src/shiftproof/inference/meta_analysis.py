@@ -36,12 +36,11 @@ re-evaluation of random-effects meta-analysis*.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar  # type: ignore[import-untyped]
+from scipy.optimize import brentq  # type: ignore[import-untyped]
 from scipy.special import chdtrc, chdtri, ndtr  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
@@ -52,15 +51,6 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 GRID, BEYOND = 400, 1e-6
 # With fewer domains, uncertainty about τ dominates the width of the interval.
 FEW = 5
-
-
-@dataclass(frozen=True)
-class RandomEffects:
-    """The mean over domains, its standard error, and the standard deviation τ between domains."""
-
-    mean: float
-    standard_error: float
-    tau: float
 
 
 @dataclass(frozen=True)
@@ -113,39 +103,9 @@ class Predictive:
         return self.quantile(tail, variance), self.quantile(1 - tail, variance)
 
 
-def random_effects(estimates: Numbers, variances: Numbers) -> RandomEffects:
-    """Fit the random-effects model, with τ² estimated by restricted maximum likelihood.
-
-    >>> found = random_effects(np.array([0.0, 1.0, 2.0]), np.full(3, 0.1))
-    >>> round(found.mean, 3), round(found.tau**2, 3)  # the variance, less that of sampling
-    (1.0, 0.9)
-    """
-    tau2 = reml(estimates, variances)
-    weights = 1 / (tau2 + variances)
-    mean = float(weights @ estimates / weights.sum())
-    return RandomEffects(mean, float(weights.sum() ** -0.5), math.sqrt(tau2))
-
-
-def reml(estimates: Numbers, variances: Numbers) -> float:
-    """Return the restricted maximum likelihood (REML) estimate of τ²."""
-    estimates, variances = _checked(estimates, variances)
-
-    def loss(tau2: float) -> float:
-        return -float(log_likelihood(np.array([tau2]), estimates, variances)[0])
-
-    # The likelihood falls beyond the largest squared deviation, and may have several maxima.
-    grid = np.ptp(estimates) ** 2 * np.linspace(0, 1, 200) ** 2
-    best = int(np.argmax(log_likelihood(grid, estimates, variances)))
-    if grid[-1] == 0:
-        return 0.0
-    low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = float(minimize_scalar(loss, bounds=(low, high), options={"xatol": 1e-10}).x)
-    return found if loss(found) < loss(0.0) else 0.0
-
-
 def predictive(estimates: Numbers, variances: Numbers) -> Predictive:
     """Return the predictive distribution of a new domain's true value, averaged over τ."""
-    return confidence_mixture(*_checked(estimates, variances))
+    return confidence_mixture(*checked(estimates, variances))
 
 
 def confidence_mixture(estimates: Numbers, variances: Numbers, grid: int = GRID) -> Predictive:
@@ -175,7 +135,7 @@ def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
     Each estimate is compared with the predictive distribution of the other domains, with its own
     sampling variance added.  The factor k is the Bonferroni correction for testing every domain.
     """
-    estimates, variances = _checked(estimates, variances)
+    estimates, variances = checked(estimates, variances)
     k = len(estimates)
     if k < 3:
         return np.ones(k)
@@ -209,15 +169,8 @@ def profile(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Profile:
     return Profile(squares, middle + first / total, 1 / total)
 
 
-def log_likelihood(tau2: Numbers, estimates: Numbers, variances: Numbers) -> Numbers:
-    """Return the restricted log-likelihood, ½ (Σ log wᵢ − log Σ wᵢ − Q), up to a constant."""
-    own = profile(tau2, estimates, variances)
-    logs = np.log(tau2[..., :, None] + variances[..., None, :]).sum(axis=-1)
-    found: Numbers = (np.log(own.errors) - logs - own.squares) / 2
-    return found
-
-
-def _checked(estimates: Numbers, variances: Numbers) -> tuple[Numbers, Numbers]:
+def checked(estimates: Numbers, variances: Numbers) -> tuple[Numbers, Numbers]:
+    """Return the estimates and variances as vectors, or raise if they cannot be analysed."""
     estimates, variances = (np.asarray(x, dtype=np.float64) for x in (estimates, variances))
     if estimates.shape != variances.shape or estimates.ndim != 1:
         raise InvalidValue("`estimates` and `variances` must be two vectors of one length")

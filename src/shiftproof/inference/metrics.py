@@ -12,7 +12,7 @@ import numpy as np
 from shiftproof.core.errors import DataError, nearest
 from shiftproof.core.text import counted, listed, quoted, three_digits
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.samples import Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.inference.expected import Expected, estimate_of, metric_name
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.scores import LOSSES, TARGETS, scores

@@ -31,8 +31,7 @@ from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.conformal import HalfWidths, Width
-from shiftproof.inference.model_bytes import model_bytes, model_fields
-from shiftproof.inference.model_file import MODEL, why_missing
+from shiftproof.inference.model_file import MODEL, model_bytes, model_fields, why_missing
 from shiftproof.inference.predictions import NumberPredictions, Predictions
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.typicality import Typicality

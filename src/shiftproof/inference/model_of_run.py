@@ -26,10 +26,7 @@ from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet
 from shiftproof.training.fitting import fitted_exact
 from shiftproof.training.frozen_features import FrozenFeatures
-from shiftproof.training.load_run import (
-    fitted_preparation,
-    read_arrays,
-)
+from shiftproof.training.load_run import fitted_preparation, read_arrays
 from shiftproof.training.rows import ready_for
 
 if TYPE_CHECKING:

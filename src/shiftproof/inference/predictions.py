@@ -1,15 +1,15 @@
 """Predictions of a model.
 
 Predictions are stored as arrays.  Tensors of the same values are created on first use, because
-torch takes seconds to import.  Unpacking predictions yields tensors.
+torch takes seconds to import.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -68,12 +68,6 @@ class Predictions(AnyPredictions):
         """The probability of each class, [n, c]."""
         return _tensor(self.probability_array)
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.probabilities, self.typicality, self.far, self.adapted))
-
-    def __getitem__(self, place: int) -> Any:
-        return tuple(self)[place]
-
     @property
     def predicted(self) -> Tensor:
         """The index of the most probable class, [n]."""
@@ -97,9 +91,3 @@ class NumberPredictions(AnyPredictions):
     def values(self) -> Tensor:
         """The predicted numbers."""
         return _tensor(self.value_array)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter((self.values, self.typicality, self.far))
-
-    def __getitem__(self, place: int) -> Any:
-        return tuple(self)[place]

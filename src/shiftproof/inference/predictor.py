@@ -159,34 +159,15 @@ def as_tensor(value: Tensor | np.ndarray) -> Tensor:
     return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
 
 
-def in_standard_units(networks: nn.Module, fitted: FittedColumns) -> nn.Module:
-    """Return networks side by side, with features standardised as fitted in a run."""
-    scaled = [part for part in fitted.parts if isinstance(part, Scaled)]
-    units = StandardUnits(len(scaled), FARTHEST)
-    units.columns = torch.tensor([part.column for part in scaled])
-    units.mean = torch.tensor([part.mean for part in scaled])
-    units.std = torch.tensor([part.std for part in scaled])
-    return nn.Sequential(networks, units)
-
-
-def stem_of(
-    config: RunConfig, image_shape: tuple[int, ...], features_shape: tuple[int, ...]
-) -> nn.Module:
-    """Return the stem of a run's model, without its weights."""
-    networks = untrained_stem(config.frozen, image_shape)
-    several = "," in config.frozen["backbone"]
-    if not several or config.standardize != NONE or ALGORITHMS.get(config.algorithm).exact:
-        return networks
-    return nn.Sequential(networks, StandardUnits(math.prod(features_shape), FARTHEST))
-
-
 def network_predictor(
     config: RunConfig, task: Task, input_shape: tuple[int, ...], temperature: float
 ) -> Predictor:
     """Return the predictor of a run, without its weights, on its device."""
-    stem = stem_of(config, input_shape, task.input_shape) if config.frozen else None
+    stem = untrained_stem(config.frozen, input_shape) if config.frozen else None
     if ALGORITHMS.get(config.algorithm).exact:
         return StemPredictor(build_exact(config, task), stem).to(config.device)
+    if stem is not None and "," in config.frozen["backbone"] and config.standardize == NONE:
+        stem = nn.Sequential(stem, StandardUnits(math.prod(task.input_shape), FARTHEST))
     return Predictor(build_algorithm(config, task), stem, temperature).to(config.device)
 
 
@@ -211,8 +192,13 @@ def with_stem(
     stem = features.network()
     if isinstance(network.algorithm, Exact):
         return StemPredictor(network.algorithm, stem.to(device))
-    if isinstance(fitted, FittedColumns):
-        stem = in_standard_units(stem, fitted)
+    if isinstance(fitted, FittedColumns):  # several networks: their features in standard units
+        scaled = [part for part in fitted.parts if isinstance(part, Scaled)]
+        units = StandardUnits(len(scaled), FARTHEST)
+        units.columns = torch.tensor([part.column for part in scaled])
+        units.mean = torch.tensor([part.mean for part in scaled])
+        units.std = torch.tensor([part.std for part in scaled])
+        stem = nn.Sequential(stem, units)
     return Predictor(network.algorithm, stem.to(device), network.temperature)
 
 

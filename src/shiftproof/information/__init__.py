@@ -16,10 +16,9 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from shiftproof.information.base import Estimate, Estimator, Shift
+from shiftproof.information.base import Counts, Estimate, Estimator, Shift, few_rows
 from shiftproof.information.classifiers import CrossFitted
 from shiftproof.information.contingency import mutual_information
-from shiftproof.information.counts import Counts, few_rows
 from shiftproof.information.dimensions import Matching, match_dimensions
 from shiftproof.information.sample import Sample, checked
 

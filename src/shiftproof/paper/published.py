@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.paper.comparison import Published
-from shiftproof.sweeps.ranking import Ranks
+from shiftproof.sweeps.comparisons import Ranks
 
 PrintedError = Literal["standard deviation", "standard error"]
 

@@ -19,8 +19,8 @@ from shiftproof.paper.domainbed import (
 from shiftproof.paper.published import PaperRow, paper_table
 from shiftproof.paper.studies import Choice, Findings, Scale
 from shiftproof.sweeps.aggregate import DatasetResults
+from shiftproof.sweeps.comparisons import rank_algorithms
 from shiftproof.sweeps.jobs import Variant
-from shiftproof.sweeps.ranking import rank_algorithms
 from shiftproof.sweeps.results import RunOutcome
 
 PUBLISHED_SELECTOR = "oracle"

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.text import counted, three_digits
-from shiftproof.data.samples import Samples
+from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.expected import estimate_of, metric_name
@@ -49,9 +49,7 @@ def predictions_frame(
 
     frames = []
     for position, (samples, predictions) in enumerate(parts):
-        columns: dict[str, object] = dict(samples.names)
-        if samples.domains is not None:
-            columns["domain"] = samples.domains
+        columns = _names_columns(samples)
         columns[PREDICTED] = [classes[code] for code in predictions.predicted_array.tolist()]
         for code, name in enumerate(classes):
             columns[f"p({name})"] = predictions.probability_array[:, code]
@@ -66,6 +64,12 @@ def predictions_frame(
         columns |= typicality_columns(predictions)
         frames.append(pd.DataFrame(columns))
     return pd.concat(frames, ignore_index=True)
+
+
+def _names_columns(samples: Samples) -> dict[str, object]:
+    """Return the columns that name the samples."""
+    columns: dict[str, object] = dict(samples.names)
+    return columns if samples.domains is None else columns | {"domain": samples.domains}
 
 
 def typicality_columns(predictions: AnyPredictions) -> dict[str, object]:
@@ -185,9 +189,7 @@ def numbers_frame(
 
     frames = []
     for samples, predictions in parts:
-        columns: dict[str, object] = dict(samples.names)
-        if samples.domains is not None:
-            columns["domain"] = samples.domains
+        columns = _names_columns(samples)
         columns[PREDICTED] = values = predictions.value_array
         if half_width is not None:
             columns[LOW], columns[HIGH] = values - half_width, values + half_width

@@ -9,9 +9,13 @@ from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 from shiftproof.reporting.words import ERROR_BAR, capital, p_value_text, sizes_of
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, MissingRun, SelectionResults
+from shiftproof.sweeps.comparisons import (
+    DRAWS,
+    MOST_ENUMERATED,
+    compare_with_baseline,
+    rank_algorithms,
+)
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
-from shiftproof.sweeps.ranking import rank_algorithms
-from shiftproof.sweeps.significance import DRAWS, MOST_ENUMERATED, compare_with_baseline
 
 # The widths of DomainBed's columns.
 DATASET_WIDTH, AVERAGES_WIDTH = 20, 25

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from shiftproof.sweeps.ranking import competition_ranks
+from shiftproof.sweeps.comparisons import competition_ranks
 
 NOTHING = "–"
 

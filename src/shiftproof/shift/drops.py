@@ -40,8 +40,7 @@ from scipy.stats import rankdata  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.information.sample import Floats, Ints, Sample
-from shiftproof.shift.densities import Task
-from shiftproof.shift.panel import Regressor, Views, mixing, pooled, quiet, regressors
+from shiftproof.shift.panel import Regressor, Task, Views, mixing, pooled, quiet, regressors
 from shiftproof.shift.posteriors import NumberPosteriors, Posteriors, weigh
 
 # Inputs are unseen, or rarer, if their density ratio p/q is below these values.

@@ -56,9 +56,9 @@ from shiftproof.information.classifiers import mixture
 from shiftproof.information.experts import COMPONENTS, normal_scores
 from shiftproof.information.no_shift import covariate_p, exact_p_values
 from shiftproof.information.sample import Floats, Ints, LogRatio, Sample, checked
-from shiftproof.shift.densities import Task
 from shiftproof.shift.network import fit_networks
 from shiftproof.shift.panel import (
+    Task,
     Views,
     by_group,
     leading,

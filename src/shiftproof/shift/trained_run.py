@@ -36,11 +36,7 @@ from shiftproof.training.evaluation_sets import (
     row_outputs,
 )
 from shiftproof.training.fitting import fitted_exact
-from shiftproof.training.load_run import (
-    fitted_preparation,
-    read_arrays,
-    without_starting_weights,
-)
+from shiftproof.training.load_run import fitted_preparation, read_arrays, without_starting_weights
 from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.trainer import build_algorithm
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import base64
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator, clone  # type: ignore[import-untyped]
 from sklearn.utils import Tags, get_tags  # type: ignore[import-untyped]
 from sklearn.utils.validation import (  # type: ignore[import-untyped]
     check_consistent_length,
@@ -15,15 +18,19 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
     validate_data,
 )
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, ShiftproofError
+from shiftproof.core.files import write_atomically
+from shiftproof.core.json_values import conform
 from shiftproof.core.space import resolve
+from shiftproof.core.text import reason_of
 from shiftproof.core.types import Kind as TaskKind
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.model_file import run_in
+from shiftproof.inference.model_file import MODEL, run_in
 from shiftproof.inference.predictions import NumberPredictions, Predictions
+from shiftproof.learners.ensemble import dumped, loaded
 from shiftproof.learners.estimator import ESTIMATOR, title
 from shiftproof.sklearn.inputs import (
     KINDS,
@@ -37,20 +44,25 @@ from shiftproof.sklearn.inputs import (
     weights_of,
 )
 from shiftproof.sklearn.run import Reporter, train_model, value_errors
-from shiftproof.sklearn.stored import (
-    damaged_estimator,
-    is_run,
-    read_algorithm,
-    read_fitted,
-    stored_algorithm,
-    write_fitted,
-)
 from shiftproof.training.configure import default_algorithm
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+
+# The file of an estimator's own data, next to its model.
+FILE = "estimator.json"
+FORMAT = 1
+KEYS = frozenset(
+    ["params", "classes", "domains", "kind", "n_features_in", "feature_names_in", "history"]
+)
+_TYPES: dict[str, Any] = {
+    "params": Mapping[str, Any],
+    "kind": Kind,
+    "n_features_in": int | None,
+    "history": tuple[Mapping[str, Any], ...],
+}
 # The prefix of a parameter that sets a single hyper-parameter.
 HPARAMS = "hparams__"
 # The tabular kinds of inputs.
@@ -298,3 +310,74 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 
             x = pd.DataFrame(x, columns=getattr(self, "feature_names_in_", None))
         return kind, x
+
+
+def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
+    """Write both files, the estimator file last, so that it never describes another model."""
+    try:
+        text = json.dumps({"format": FORMAT, **described}, indent=2, default=_plain)
+    except TypeError as error:
+        raise InvalidValue(f"the estimator cannot be saved: {error}") from error
+    (folder / FILE).unlink(missing_ok=True)
+    model.save(folder)
+    write_atomically(folder / FILE, text.encode() + b"\n")
+
+
+def is_run(folder: Path) -> bool:
+    """Return whether a folder holds a finished run: a model, but no estimator."""
+    has_model = (folder / MODEL).is_file() and (folder / "config.json").is_file()
+    return has_model and not (folder / FILE).is_file()
+
+
+def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]]:
+    """Read what `write_fitted` wrote."""
+    path = folder / FILE
+    if not path.is_file():
+        raise CheckpointError(f"{folder} holds no {FILE}; give a folder written by save()")
+    try:
+        described = json.loads(path.read_bytes())
+        known = described["format"] == FORMAT
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged; save the estimator again") from error
+    if not known:
+        raise CheckpointError(f"{path} is of another version; upgrade shiftproof to read it")
+    if absent := KEYS - described.keys():
+        raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
+    with damaged_estimator(folder):
+        for name, kind in _TYPES.items():
+            conform(described[name], kind, name)
+    return TrainedModel.load(folder, device), described
+
+
+@contextlib.contextmanager
+def damaged_estimator(folder: Path) -> Iterator[None]:
+    """Convert errors about values in an estimator file to a `CheckpointError` of one line."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        if isinstance(error, ShiftproofError):
+            raise
+        reason = reason_of(error)
+        raise CheckpointError(
+            f"{folder / FILE} is damaged ({reason}); save the estimator again"
+        ) from error
+
+
+def stored_algorithm(algorithm: Any) -> Any:
+    """Return the parameter `algorithm` as JSON: a name, None, or an estimator stored by skops."""
+    if algorithm is None or isinstance(algorithm, str):
+        return algorithm
+    return {"skops": base64.b64encode(dumped(clone(algorithm))).decode()}
+
+
+def read_algorithm(value: Any) -> Any:
+    """Rebuild what `stored_algorithm` returned."""
+    named = value is None or isinstance(value, str)
+    return value if named else loaded(base64.b64decode(value["skops"]))
+
+
+def _plain(value: Any) -> Any:
+    """Return a NumPy number or array as JSON values."""
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"a {type(value).__name__} cannot be written")

@@ -27,7 +27,6 @@ from shiftproof.inference.predictions import NumberPredictions, Predictions
 from shiftproof.sklearn.base import ShiftproofEstimator
 from shiftproof.sklearn.inputs import Names, as_numpy, require_none_of
 from shiftproof.sklearn.run import value_errors
-from shiftproof.sklearn.stored import require_classes
 
 
 class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignore[misc]
@@ -149,7 +148,8 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
     def _restore(self, described: Mapping[str, Any], model: TrainedModel) -> None:
         conform(described["classes"], Mapping[str, Any], "classes")
         names = Names.from_json(described["classes"], "y")
-        require_classes(names.texts, model)
+        if sorted(names.texts) != sorted(model.classes):
+            raise ValueError("its classes are not those of the model")
         self.classes_ = names.values
 
     def _predicted(self, given: Any, sample_domain: Any) -> Predictions:

@@ -4,7 +4,7 @@ Friedman's test asks whether all algorithms could be equivalent, Nemenyi's wheth
 be: mean ranks must differ by a critical difference (Demšar, 2006).  Both assume independent test
 domains, but domains of one dataset are not: their runs share training data.  Nemenyi's verdict on
 two algorithms depends on which others are ranked (Benavoli et al., 2016); the paired tests of
-`significance` do not.
+`comparisons` do not.
 """
 
 from __future__ import annotations

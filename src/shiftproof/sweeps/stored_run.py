@@ -12,6 +12,8 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json_if_any
+from shiftproof.core.json_values import conform
+from shiftproof.core.text import quoted
 from shiftproof.sweeps.results import (
     STATUSES,
     Evaluation,
@@ -20,9 +22,82 @@ from shiftproof.sweeps.results import (
     RunOutcome,
     positions as positions_of,
 )
-from shiftproof.sweeps.run_schema import check_run
 from shiftproof.training.records import Record, shown_measure
 from shiftproof.training.run_folder import RunFolder
+
+# The types of what the files of a run hold.  Folders and archives of runs may come from strangers.
+# Other keys may hold anything: other versions wrote them, and nothing reads them.
+_KINDS: dict[str, Any] = {
+    **dict.fromkeys(("dataset", "algorithm", "variant", "backbone", "fingerprint"), str),
+    **dict.fromkeys(("average", "device", "precision", "status", "standardize"), str),
+    **dict.fromkeys(("domains", "test_domains", "evaluate"), tuple[str, ...]),
+    **dict.fromkeys(("hparams_seed", "trial_seed", "steps", "eval_every", "seed"), int),
+    "data_seed": int,
+    "holdout": float,
+    **dict.fromkeys(("hparams", "frozen"), Mapping[str, str | float | bool | None]),
+    "seconds": float | None,
+    "environment": Mapping[str, Any],
+}
+# The keys of a record that hold a number for each set of samples, and the range of the numbers.
+# Accuracies of weighted samples are sums with rounding errors.
+_SHARES = {"accuracy": (-1e-6, 1 + 1e-6)} | dict.fromkeys(
+    ("risk", "r2", "mae", "rmse"), (-1e300, 1e300)
+)
+_SHIFT = {"classes": int} | dict.fromkeys(
+    ("label_entropy", "concept", "covariate"), Mapping[str, float]
+)
+# Steps below this can be read by other programs and placed in a chart.
+_LARGEST = 2**63
+
+
+def check_run(
+    where: object,
+    job: Mapping[str, Any],
+    config: Mapping[str, Any],
+    ended: Mapping[str, Any],
+    records: Sequence[Record],
+) -> None:
+    """Raise `DataError` if the files of a run are invalid."""
+    try:
+        for value in (job, config, ended):
+            for name in value.keys() & _KINDS:
+                conform(value[name], _KINDS[name], name)
+        for names in (job.get("domains", ()), config.get("test_domains", ())):
+            _require_names(names)
+        _require_names([v[k] for v in (job, config) for k in ("dataset", "algorithm") if k in v])
+        for record in records:
+            _check_record(record)
+    except ValueError as error:
+        raise DataError(f"{where} holds a damaged run ({error}); remove it") from error
+
+
+def _check_record(record: Record) -> None:
+    step = record.get("step")
+    if type(step) is not int or not -_LARGEST < step < _LARGEST:
+        raise ValueError("a record has no step, or one that is not a whole number or too large")
+    for name in record.keys() & _SHARES:
+        shares, (lowest, highest) = record[name], _SHARES[name]
+        if type(shares) is not dict or not set(map(type, shares.values())) <= {float, int}:
+            raise ValueError(f"{name} of step {step} is not a number for each set")
+        if not all(lowest <= share <= highest for share in shares.values()):
+            raise ValueError(f"{name} of step {step} has values out of range")
+    if shift := record.get("shift"):
+        conform(shift, Mapping[str, Any], "shift")
+        if "untested" in shift:
+            conform(shift["untested"], str, "shift.untested")
+            return
+        for name, kind in _SHIFT.items():
+            conform(shift.get(name), kind, f"shift.{name}")
+        for name, key in (("concept", "value"), ("concept", "p_value"), ("covariate", "value")):
+            conform(shift[name].get(key), float, f"shift.{name}.{key}")
+
+
+def _require_names(names: Sequence[str]) -> None:
+    """Require printable names: others could send control sequences to a terminal."""
+    for name in names:
+        if not name.isprintable():
+            raise ValueError(f"the name {quoted(name)} has characters that cannot be printed")
+
 
 # The required keys of job.json.
 JOB_NAMES = ("dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed")

@@ -12,12 +12,11 @@ from typing import Any
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data.base import Progress, silent
-from shiftproof.sweeps.checks import check_interval, check_parts, chosen_draws
 from shiftproof.sweeps.estimate import Cost, measure
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.executors.local import LocalExecutor
 from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
-from shiftproof.sweeps.plan import combined, plan
+from shiftproof.sweeps.plan import check_interval, check_parts, chosen_draws, combined, plan
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
 from shiftproof.sweeps.standing import Standing

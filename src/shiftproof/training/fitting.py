@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import InitVar, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,6 @@ from scipy.special import log_softmax  # type: ignore[import-untyped]
 from shiftproof.core.cores import allowed_threads
 from shiftproof.core.seeding import seed_hash, stream_seed
 from shiftproof.core.types import CLASSIFICATION, Task
-from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.estimator import EstimatorAlgorithm
@@ -32,25 +29,12 @@ from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
 
 
-@dataclass
 class Fitting(Session):
     """A learner that is fitted at once, and its training samples.
 
-    Only the input preparation is read from the checkpoint `saved`; `load` restores the rest.
-    `workers` and `compiled` are ignored: they are for networks.
+    `workers` and `compiled` are ignored: they are for networks.  Each fit uses one thread, whatever
+    number was requested, so that results do not change.
     """
-
-    config: RunConfig
-    dataset: DomainDataset
-    workers: int = 0
-    keeps_outputs: bool = False
-    compiled: bool = False
-    step: int = 0
-    seconds: float = 0.0
-    pending: dict[str, float] = field(default_factory=dict)
-    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
-    threads: int | None = None
-    saved: InitVar[State | None] = None
 
     def __post_init__(self, saved: State | None) -> None:
         config = self.config
@@ -65,11 +49,6 @@ class Fitting(Session):
         self.evaluation = plan_evaluation(config, self.dataset, self.splits)
 
     @classmethod
-    def surroundings(cls) -> AbstractContextManager[Any]:
-        """Return a context that does nothing: all randomness comes from the run's own seeds."""
-        return nullcontext()
-
-    @classmethod
     def read(cls, checkpoint: Path) -> State | None:
         """Return the state in a file; None if there is no file."""
         return load_arrays(checkpoint)
@@ -78,18 +57,10 @@ class Fitting(Session):
         """Write the state to a file."""
         save_arrays(checkpoint, self.state())
 
-    def choose_threads(self, known: int | None) -> None:
-        """Store the requested number; each fit uses one thread, so that results do not change."""
-        self.threads = known
-
     @property
     def threads_used(self) -> int:
         """The number of threads it may compute with."""
         return self.threads or allowed_threads()
-
-    def working(self) -> AbstractContextManager[Any]:
-        """Return a context that changes nothing."""
-        return nullcontext()
 
     def advance(self, progress: Progress = silent) -> Mapping[str, float]:
         """Fit the learner to all samples; return the loss."""
@@ -100,9 +71,6 @@ class Fitting(Session):
     def divergence(self) -> int | None:
         """Return the step if its loss was not finite, else None."""
         return None if math.isfinite(self.pending.get("loss", 0.0)) else self.step
-
-    def agree(self) -> None:
-        """Do nothing: only the first of several processes writes its fitted learner."""
 
     def measure(self) -> Record:
         """Evaluate, and describe the members.

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,19 +31,34 @@ from shiftproof.training.rows import in_standard_units, ready_for
 TEST_PARTS = ("test-in", "test-out")
 
 
+@dataclass
 class Session(ABC):
-    """A run under training, with all the state that the next step depends on."""
+    """A run under training, with all the state that the next step depends on.
+
+    Only the input preparation is read from the checkpoint `saved`; `load` restores the rest.
+    `pending` are the losses since the last record.  With `keeps_outputs`, `outputs` holds the
+    outputs on the test domains after the last step.
+    """
 
     config: RunConfig
     dataset: DomainDataset
-    splits: list[Split]
-    preparation: FittedPreparation | None
-    algorithm: Any
-    evaluation: list[EvaluationSet]
-    keeps_outputs: bool
-    step: int
-    seconds: float
-    outputs: dict[str, AnyOutputs]
+    workers: int = 0
+    keeps_outputs: bool = False
+    compiled: bool = False
+    step: int = 0
+    seconds: float = 0.0
+    pending: dict[str, Any] = field(default_factory=dict)
+    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
+    threads: int | None = None
+    saved: InitVar[State | None] = None
+    splits: list[Split] = field(init=False)
+    preparation: FittedPreparation | None = field(init=False)
+    algorithm: Any = field(init=False)
+    evaluation: list[EvaluationSet] = field(init=False)
+
+    @abstractmethod
+    def __post_init__(self, saved: State | None) -> None:
+        """Prepare the data and the algorithm."""
 
     def _prepare(
         self, saved: State | None, build: Callable[[RunConfig, Task], Any]
@@ -58,9 +74,9 @@ class Session(ABC):
         return splits
 
     @classmethod
-    @abstractmethod
     def surroundings(cls) -> AbstractContextManager[Any]:
-        """Return a context that restores the caller's global state, which a run changes."""
+        """Return a context that restores the caller's global state, if a run changes it."""
+        return nullcontext()
 
     @classmethod
     @abstractmethod
@@ -71,18 +87,18 @@ class Session(ABC):
     def save(self, checkpoint: Path) -> None:
         """Write `state` to a file."""
 
-    @abstractmethod
     def choose_threads(self, known: int | None) -> None:
         """Use `known` threads; if None, choose their number."""
+        self.threads = known
 
     @property
     @abstractmethod
     def threads_used(self) -> int:
         """The number of threads it computes with."""
 
-    @abstractmethod
     def working(self) -> AbstractContextManager[Any]:
         """Return the context in which all steps run."""
+        return nullcontext()
 
     @abstractmethod
     def advance(self, progress: Progress = silent) -> Mapping[str, Any]:
@@ -95,9 +111,8 @@ class Session(ABC):
     def divergence(self) -> int | None:
         """Return the first step since the last record whose loss was not finite, or None."""
 
-    @abstractmethod
-    def agree(self) -> None:
-        """Synchronise the weights between the processes of a run."""
+    def agree(self) -> None:  # noqa: B027
+        """Synchronise the weights between the processes of a run, if all of them score."""
 
     @abstractmethod
     def measure(self) -> Record:

@@ -17,6 +17,7 @@ their statistics need the whole batch, so every process then passes all of it.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,6 +27,8 @@ from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from shiftproof.training import processes
+
+Map = Callable[[Tensor], Tensor]
 
 
 def same_weights(module: nn.Module) -> None:
@@ -43,7 +46,7 @@ def own_share(size: int) -> Tensor:
 
 def exchanged(own: Tensor, size: int) -> Tensor:
     """Return the shares of all processes, [size, …], given this process's own share."""
-    shared: Tensor = _Exchange.apply(own)
+    shared: Tensor = _Linear.apply(own, _gathered, _own_part)
     return shared[:size]
 
 
@@ -71,11 +74,11 @@ def share(featurizer: nn.Module) -> None:
                 outputs: Tensor = plain.forward(self, x)
                 return outputs
             summed = {
-                name: _SumGradient.apply(own) if own.requires_grad else own
+                name: _Linear.apply(own, _same, _summed) if own.requires_grad else own
                 for name, own in self.named_parameters()
             }
             if x.requires_grad:  # the inputs come from another network
-                x = _SumGradient.apply(x)
+                x = _Linear.apply(x, _same, _summed)
             self.inside = True
             try:
                 with _own_noise(self):
@@ -101,61 +104,38 @@ def _own_noise(module: nn.Module) -> Any:
         yield
 
 
-class _Exchange(torch.autograd.Function):
-    """Concatenate the shares of all processes; backward, select the gradient of the own share."""
+class _Linear(torch.autograd.Function):
+    """Apply a linear map between processes; backward, apply its adjoint."""
 
     @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        """Return the shares of all processes."""
-        parts = [torch.empty_like(own) for _ in range(processes.count())]
-        dist.all_gather(parts, own.contiguous())
-        return torch.cat(parts)
+    def forward(ctx: Any, x: Tensor, forward: Map, adjoint: Map) -> Tensor:
+        """Return the value of the map."""
+        ctx.maps = adjoint, forward
+        return forward(x)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return this process's part of the gradient."""
-        return _OwnPart.apply(gradient)
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        """Return the gradient, which can be differentiated in turn."""
+        return _Linear.apply(*gradients, *ctx.maps), None, None
 
 
-class _OwnPart(torch.autograd.Function):
-    """Select this process's part; backward, concatenate the parts of all processes."""
-
-    @staticmethod
-    def forward(ctx: Any, whole: Tensor) -> Tensor:
-        """Return this process's part."""
-        return whole.chunk(processes.count())[processes.rank()].clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the gradients of all processes."""
-        return _Exchange.apply(gradient)
+def _gathered(own: Tensor) -> Tensor:
+    """Return the shares of all processes; the adjoint is `_own_part`."""
+    parts = [torch.empty_like(own) for _ in range(processes.count())]
+    dist.all_gather(parts, own.contiguous())
+    return torch.cat(parts)
 
 
-class _SumGradient(torch.autograd.Function):
-    """Return a tensor unchanged; backward, sum its gradients over processes."""
-
-    @staticmethod
-    def forward(ctx: Any, tensor: Tensor) -> Tensor:
-        """Return the tensor."""
-        return tensor.view_as(tensor)
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the sum."""
-        return _Sum.apply(gradient)
+def _own_part(whole: Tensor) -> Tensor:
+    return whole.chunk(processes.count())[processes.rank()].clone()
 
 
-class _Sum(torch.autograd.Function):
-    """Sum a tensor over processes; every process uses the sum in the same way."""
+def _same(tensor: Tensor) -> Tensor:
+    """Return a tensor that every process has; the adjoint is `_summed`."""
+    return tensor.view_as(tensor)
 
-    @staticmethod
-    def forward(ctx: Any, own: Tensor) -> Tensor:
-        """Return the sum."""
-        total = own.clone()
-        dist.all_reduce(total)
-        return total
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Any:
-        """Return the gradient unchanged: all processes have the same one."""
-        return gradient
+def _summed(own: Tensor) -> Tensor:
+    total = own.clone()
+    dist.all_reduce(total)
+    return total

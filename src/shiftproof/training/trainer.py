@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import InitVar, dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -18,7 +17,6 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash, stream_seed, torch_generator
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Batch, Task
-from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
@@ -36,43 +34,6 @@ from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
-
-# Numbers in one tensor of a `DeviceSeries`.
-ROOM = 256
-
-
-class DeviceSeries:
-    """One number per step, kept on the device until it is read, in a few tensors.
-
-    One tensor per number would be simpler, but thousands of tiny allocations between the large ones
-    of a step fragment the heap: the memory of a run on images would grow by half a megabyte per
-    step.
-    """
-
-    def __init__(self, values: Tensor | None = None) -> None:
-        self._filled = [] if values is None or len(values) == 0 else [values.detach().clone()]
-        self._open: Tensor | None = None
-        self._count = 0
-
-    def append(self, value: Tensor) -> None:
-        """Add a number, without waiting for the device."""
-        if self._open is None:
-            self._open = torch.empty(ROOM, dtype=value.dtype, device=value.device)
-        self._open[self._count].copy_(value)
-        self._count += 1
-        if self._count == ROOM:
-            self._filled.append(self._open)
-            self._open, self._count = None, 0
-
-    def values(self) -> Tensor:
-        """Return all numbers so far, [n]."""
-        parts = list(self._filled)
-        if self._open is not None:
-            parts.append(self._open[: self._count])
-        return torch.cat(parts) if parts else torch.empty(0)
-
-    def __len__(self) -> int:
-        return sum(map(len, self._filled)) + self._count
 
 
 def compile_network(network: nn.Module) -> None:
@@ -113,26 +74,8 @@ def compiling() -> Iterator[None]:
         ) from error
 
 
-@dataclass
 class Trainer(Session):
-    """A network under training, with all the state that the next step depends on.
-
-    Only the input preparation is read from the checkpoint `saved`; `load` restores the rest.
-    With `keeps_outputs`, `outputs` holds the outputs on the test domains after the last step.
-    With `compiled`, torch compiles the featurizer.
-    """
-
-    config: RunConfig
-    dataset: DomainDataset
-    workers: int = 0
-    keeps_outputs: bool = False
-    compiled: bool = False
-    step: int = 0
-    seconds: float = 0.0
-    pending: dict[str, DeviceSeries] = field(default_factory=dict)
-    outputs: dict[str, AnyOutputs] = field(default_factory=dict)
-    threads: int | None = None
-    saved: InitVar[State | None] = None
+    """The training of a network; with `compiled`, torch compiles the featurizer."""
 
     def __post_init__(self, saved: State | None) -> None:
         config = self.config
@@ -174,7 +117,11 @@ class Trainer(Session):
             self.algorithm.look(self._held_out, last=self.step == self.config.steps)
         self.average.follow(self.step)
         for name, value in measured.items():
-            self.pending.setdefault(name, DeviceSeries()).append(value)
+            # One tensor a name, on the device: thousands of small ones would fragment the heap.
+            values = value.detach().reshape(1)
+            if name in self.pending:
+                values = torch.cat([self.pending[name], values])
+            self.pending[name] = values
         return measured
 
     def _held_out(self) -> HeldOut:
@@ -252,9 +199,9 @@ class Trainer(Session):
     def divergence(self) -> int | None:
         """Return the first pending step whose loss was not finite, or None."""
         losses = self.pending.get("loss")
-        if not losses:
+        if losses is None:
             return None
-        bad = (~losses.values().isfinite()).nonzero()
+        bad = (~losses.isfinite()).nonzero()
         return None if len(bad) == 0 else self.step - len(losses) + int(bad[0]) + 1
 
     def measure(self) -> Record:
@@ -266,7 +213,7 @@ class Trainer(Session):
         requested.
         """
         record: Record = {"step": self.step}
-        record |= {name: series.values().mean().item() for name, series in self.pending.items()}
+        record |= {name: values.mean().item() for name, values in self.pending.items()}
         self.pending.clear()
         if self.average.judges:
             record["validation_risk"] = self._validation_risk()
@@ -290,7 +237,7 @@ class Trainer(Session):
             "step": self.step,
             "seconds": self.seconds,
             "threads": self.threads_used,
-            "pending": {name: series.values() for name, series in self.pending.items()},
+            "pending": dict(self.pending),
             "algorithm": self.algorithm.training_state(),
             "rng": torch.get_rng_state(),
             "cuda_rng": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
@@ -303,7 +250,7 @@ class Trainer(Session):
         self.close()
         self.step, self.seconds = state["step"], state["seconds"]
         device = torch.device(self.config.device)
-        self.pending = {k: DeviceSeries(v.to(device)) for k, v in state["pending"].items()}
+        self.pending = {name: values.to(device) for name, values in state["pending"].items()}
         self.algorithm.load_training_state(state["algorithm"])
         self.average.load(state)
         torch.set_rng_state(state["rng"])

@@ -323,8 +323,7 @@ def connected(n: int, pairs: list[tuple[int, int]]) -> list[int]:
 def test_the_search_finds_what_comparing_all_finds(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(near, "_SMALL_CELL", 8)  # so that 150 pictures are divided often
-    monkeypatch.setattr(near, "_BLOCK", 40)
+    monkeypatch.setattr(near, "_ROWS", 40)
     monkeypatch.setattr(near, "_CHUNK", 3)
     pictures = walks(150, seed)
     pairs = near_identical(pictures)
@@ -337,24 +336,6 @@ def test_the_search_finds_what_comparing_all_finds(
     assert set(pairs) <= set(wanted) | {(j, i) for i, j in wanted}
     assert connected(150, pairs) == connected(150, wanted)
     assert len(pairs) == 150 - len(set(connected(150, wanted)))  # and not one more than needed
-
-
-@pytest.mark.parametrize("scale", [0.05, 0.3, 1.0])
-def test_any_two_within_reach_share_a_cell(scale: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(near, "_SMALL_CELL", 10)
-    points = np.random.default_rng(4).normal(0, scale, (400, 3)).astype(np.float32)
-    together = np.zeros((400, 400), bool)
-    for cell in near._cells(points):
-        together[np.ix_(cell, cell)] = True
-    distances = np.linalg.norm(points[:, None] - points[None], axis=2)
-    assert together[distances <= near.REACH].all()
-    assert scale < 1 or not together.all()
-
-
-def test_far_fewer_pairs_are_compared_than_there_are() -> None:
-    points = np.random.default_rng(5).normal(0, 0.4, (20_000, 8)).astype(np.float32)
-    compared = sum(len(cell) ** 2 for cell in near._cells(points))
-    assert compared < 0.15 * 20_000**2
 
 
 def test_a_crowd_of_one_picture_is_one_tree() -> None:

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from _internals import (
     DataError,
-    data_plain_csv as plain_csv,
+    data_csv_records as plain_csv,
     data_read_file as read_file,
     read_frame,
 )

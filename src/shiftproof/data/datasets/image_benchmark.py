@@ -13,8 +13,15 @@ from shiftproof.data.base import DatasetCard, DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.walk import folders_below, images_in, subfolders
-from shiftproof.data.library.base import Found, LibraryDataset, absent, folder_of, local_copy
-from shiftproof.data.library.completeness import completeness_notes, count
+from shiftproof.data.library.base import (
+    Found,
+    LibraryDataset,
+    absent,
+    completeness_notes,
+    count,
+    folder_of,
+    local_copy,
+)
 
 # A card with the protocol's settings for photographs.
 image_card = partial(

@@ -1,4 +1,4 @@
-"""Add datasets to the library by import or download, and remove them.
+"""Add datasets to the library by import or download, check and remove them.
 
 A dataset is built in `datasets/.NAME` and renamed when it is finished.  So a folder with a
 dataset's name is never half-written, even if a process was killed.
@@ -10,28 +10,35 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path, PurePath
 
 from rich.filesize import decimal
 
-from shiftproof.core.errors import DataError
+from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted, quoted
 from shiftproof.data.base import DATASETS, DatasetCard, Progress, Source, silent
 from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.images.findings import ImageCheck, LabelledImage, check_images
+from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.index import scan
 from shiftproof.data.images.walk import SUFFIXES
 from shiftproof.data.library.base import (
     RECORD,
     Found,
     LibraryDataset,
     LocalCopy,
+    absent,
+    count,
+    expected_counts,
     folder_of,
+    library_datasets,
     local_copy,
     made_of,
+    shortages,
 )
-from shiftproof.data.library.completeness import count, shortages
 from shiftproof.data.library.download import ByteProgress, fetch_any
 from shiftproof.data.library.unpack import extract
 
@@ -293,3 +300,32 @@ def _exchange(staged: Path, target: Path, replaced: Path) -> None:
         if replaced.exists() and not target.exists():
             os.rename(replaced, target)
         raise
+
+
+def check_data(data: str, progress: Progress = silent) -> ImageCheck:
+    """Check all images of a dataset in the library, or of a folder DIR/domain/class.
+
+    The image counts of a dataset are compared with its card.
+    """
+    source = library_datasets().get(data)
+    folder = Path(data).expanduser() if source is None else folder_of(data)
+    if source is None:
+        if data in DATASETS and DATASETS.get(data).needs:
+            raise made_of(data, DATASETS.get(data))
+        if data in DATASETS:
+            raise DataError(f"{data} is part of the package: there is nothing to check")
+        if folder.is_file():
+            raise DataError(f"{data} is a file; pass a folder of images or a dataset name")
+        if not folder.is_dir():
+            raise UnknownName("dataset or folder", data, DATASETS)
+    elif local_copy(data) is None:
+        raise absent(source)
+    samples, notes = find_images(folder)
+    records = scan([sample.path for sample in samples], progress)
+    images = [
+        LabelledImage(record, sample.domain, sample.label)
+        for sample, record in zip(samples, records, strict=True)
+    ]
+    expected = None if source is None else expected_counts(source, count(samples, source.card))
+    progress("comparing images", 0, 1)
+    return replace(check_images(images, expected), notes=tuple(notes))

@@ -17,7 +17,6 @@ import os
 import re
 import shutil
 import stat
-import struct
 import tarfile
 import unicodedata
 import zipfile
@@ -67,7 +66,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Member:
-    """A member of an archive: its name, stated size, and a function that reads it.
+    """A member of an archive: its name, stated size, and a function that opens it.
 
     `kind` is `file`, `folder` or anything else, which is refused.  `done` is how many bytes of the
     archive come before its content.
@@ -77,7 +76,7 @@ class Member:
     kind: str
     size: int
     done: int
-    contents: Callable[[], Iterator[bytes]]
+    opened: Callable[[], Any]
 
 
 def extract(
@@ -103,7 +102,7 @@ def extract(
             size = archive.stat().st_size
             folders = {PurePosixPath()}
             members = files = 0
-            for member in _members(archive, raw, folder, limits, keep):
+            for member in _members(archive, raw, folder, _most(archive, limits), keep):
                 members += 1
                 if members > limits.members:
                     raise DataError(
@@ -145,90 +144,62 @@ def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
 
 
 def _members(
-    archive: Path, raw: IO[bytes], folder: Path, limits: Limits, keep: Keep
+    archive: Path, raw: IO[bytes], folder: Path, most: int, keep: Keep
 ) -> Iterator[Member]:
     """Yield the members of an archive, which is recognised by its content, not its name.
 
-    Read the contents of one before the next.
+    Read the contents of one before the next.  All together may have at most `most` bytes.
     """
     head = raw.read(tarfile.BLOCKSIZE)
     raw.seek(0)
-    meter = _Meter(archive, limits)
     if head.startswith(ZIP):
-        return _zip_members(archive, raw, folder, meter, keep)
+        return _zip_members(archive, raw, folder, most, keep)
     for magic, decompressed in COMPRESSED.items():
         if head.startswith(magic):
-            return _tar_members(archive, raw, _Tape(decompressed(raw), meter))
+            return _tar_members(archive, raw, _Tape(archive, decompressed(raw), most))
     try:
         tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
     except (tarfile.TarError, ValueError):
         raise DataError(f"{archive} is neither a zip nor a tar archive; {AGAIN}") from None
-    return _tar_members(archive, raw, _Tape(raw, meter))
+    return _tar_members(archive, raw, _Tape(archive, raw, most))
 
 
-class _Meter:
-    """Count the unpacked bytes of an archive, and raise if they exceed the limits."""
+def _most(archive: Path, limits: Limits) -> int:
+    """Return how many bytes an archive may unpack to."""
+    by_ratio = max(limits.ratio * archive.stat().st_size, limits.small)
+    return int(min(limits.total, by_ratio))
 
-    def __init__(self, archive: Path, limits: Limits) -> None:
-        self._archive = archive
-        by_ratio = max(limits.ratio * archive.stat().st_size, limits.small)
-        self._most = int(min(limits.total, by_ratio))
-        self._count = 0
 
-    def add(self, count: int) -> None:
-        """Add `count` bytes."""
-        self._count += count
-        self.check(self._count)
-
-    def check(self, count: int) -> None:
-        """Raise if an archive with `count` unpacked bytes is too large."""
-        if count > self._most:
-            raise DataError(
-                f"{self._archive} unpacks to more than {decimal(self._most)}; {BY_HAND}"
-            )
+def _require_size(archive: Path, count: int, most: int) -> None:
+    if count > most:
+        raise DataError(f"{archive} unpacks to more than {decimal(most)}; {BY_HAND}")
 
 
 def _zip_members(
-    archive: Path, raw: IO[bytes], folder: Path, meter: _Meter, keep: Keep
+    archive: Path, raw: IO[bytes], folder: Path, most: int, keep: Keep
 ) -> Iterator[Member]:
     """Yield the members of a zip, in the order of its directory."""
     with _reading(archive):
         opened = zipfile.ZipFile(raw)
-        listed, count = _listed(raw), len(opened.infolist())
-        if (count - listed) % 2**16:
-            raise zipfile.BadZipFile(f"{count} of {listed} members are listed")
-    kept = (info for info in opened.infolist() if keep(PurePosixPath(info.filename)))
-    needed, free = sum(info.file_size for info in kept), shutil.disk_usage(folder).free
-    meter.check(needed)
-    if needed > free:
-        raise DataError(
-            f"{archive} needs {decimal(needed)} in {folder.parent}, where {decimal(free)} are free:"
-            f" {decimal(needed - free)} are missing; free some space or choose another disk"
-        )
-    done = 0
-    for info in opened.infolist():
-        # zipfile truncates a name at a NUL byte; the original name contains it.
-        name, mode = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
-        kind = "folder" if name.endswith("/") or mode == stat.S_IFDIR else "file"
-        kind = "special" if mode in SPECIAL else kind
-        contents = partial(_chunks, archive, partial(opened.open, info), meter.add)
-        yield Member(name, kind, info.file_size, done, contents)
-        done += info.compress_size
-
-
-def _listed(raw: IO[bytes]) -> int:
-    """Return the number of members stated at the end of a zip, which zipfile does not check.
-
-    Some programs write only the lowest 16 bits of the number; zip64 stores more.
-    """
-    raw.seek(max(0, raw.seek(0, os.SEEK_END) - 2**16 - 100))
-    tail = raw.read()
-    end = tail.rindex(b"PK\5\6")
-    (count,) = struct.unpack_from("<H", tail, end + 10)
-    zip64 = tail[max(0, end - 76) : end]
-    if count == 0xFFFF and zip64.startswith(b"PK\6\6"):
-        (count,) = struct.unpack_from("<Q", zip64, 32)
-    return int(count)
+        members = opened.infolist()
+        # zipfile reads no more of a member than its stated size.
+        needed = sum(info.file_size for info in members if keep(PurePosixPath(info.filename)))
+        _require_size(archive, needed, most)
+        free = shutil.disk_usage(folder).free
+        if needed > free:
+            raise DataError(
+                f"{archive} needs {decimal(needed)} in {folder.parent}, where {decimal(free)} are"
+                f" free: {decimal(needed - free)} are missing; free some space or choose another"
+                " disk"
+            )
+        done = 0
+        for info in members:
+            # zipfile truncates a name at a NUL byte; the original name contains it.
+            name, mode = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+            kind = "folder" if name.endswith("/") or mode == stat.S_IFDIR else "file"
+            kind = "special" if mode in SPECIAL else kind
+            yield Member(name, kind, info.file_size, done, partial(opened.open, info))
+            done += info.compress_size
 
 
 class _Tape:
@@ -237,9 +208,10 @@ class _Tape:
     tarfile reads headers as a whole, so a header of gigabytes would fill the memory.
     """
 
-    def __init__(self, stream: IO[bytes], meter: _Meter) -> None:
+    def __init__(self, archive: Path, stream: IO[bytes], most: int) -> None:
+        self._archive = archive
         self._stream = stream
-        self._meter = meter
+        self._most = most
         self._position = 0
         self.latest = b""
 
@@ -248,7 +220,7 @@ class _Tape:
             raise tarfile.ReadError(f"a header of {size} bytes")
         self.latest = self._stream.read(size)
         self._position += len(self.latest)
-        self._meter.add(len(self.latest))
+        _require_size(self._archive, self._position, self._most)
         return self.latest
 
     def seek(self, position: int) -> None:
@@ -264,24 +236,18 @@ class _Tape:
 def _tar_members(archive: Path, raw: IO[bytes], tape: Any) -> Iterator[Member]:
     """Yield the members of a tar, one after another."""
     with _reading(archive):
-        tar = tarfile.TarFile(fileobj=tape, encoding="utf-8", errors="surrogateescape")
-    while info := _next(archive, tar):
-        tar.members = []  # type: ignore[attr-defined]  # else all of them stay in memory
-        kind = "file" if info.isreg() and not info.issparse() else "special"
-        kind = "folder" if info.isdir() else kind
-        contents = partial(_chunks, archive, partial(tar.extractfile, info), None)
-        yield Member(_as_text(info.name), kind, info.size, raw.tell(), contents)
-    with _reading(archive):
+        tar: Any = tarfile.TarFile(fileobj=tape, encoding="utf-8", errors="surrogateescape")
+        while info := tar.next():
+            tar.members = []  # else all of them stay in memory
+            kind = "file" if info.isreg() and not info.issparse() else "special"
+            kind = "folder" if info.isdir() else kind
+            contents = partial(tar.extractfile, info)
+            yield Member(_as_text(info.name), kind, info.size, raw.tell(), contents)
         # tarfile accepts any end: a truncation between two members, even a damaged header.
         if tape.latest != bytes(tarfile.BLOCKSIZE):
             raise EOFError("its end is missing")
         while tape.read(CHUNK):
             pass  # the checksum of a compressed stream comes last
-
-
-def _next(archive: Path, tar: tarfile.TarFile) -> tarfile.TarInfo | None:
-    with _reading(archive):
-        return tar.next()
 
 
 def _as_text(name: str) -> str:
@@ -293,14 +259,9 @@ def _as_text(name: str) -> str:
         return raw.decode("cp437")
 
 
-def _chunks(
-    archive: Path, opened: Callable[[], Any], add: Callable[[int], None] | None
-) -> Iterator[bytes]:
-    """Yield the content of a member, and `add` the number of bytes."""
-    with _reading(archive), opened() as source:
+def _chunks(archive: Path, member: Member) -> Iterator[bytes]:
+    with _reading(archive), member.opened() as source:
         while chunk := source.read(CHUNK):
-            if add:
-                add(len(chunk))
             yield chunk
 
 
@@ -371,7 +332,7 @@ def _write(
             return
         written = 0
         with _new_file(root / path) as file:
-            for chunk in member.contents():
+            for chunk in _chunks(archive, member):
                 written += len(chunk)
                 file.write(chunk)
     if written != member.size:

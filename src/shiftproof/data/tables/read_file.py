@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import gzip
-import itertools
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import LONGEST_LINE, gzip_lines
 from shiftproof.core.text import reason_of
-from shiftproof.data.tables.cell_types import named
-from shiftproof.data.tables.column_pieces import Piece, joined, piece_of
-from shiftproof.data.tables.csv_records import csv_records
-from shiftproof.data.tables.plain_csv import LINES_AT_ONCE, NotPlain, plain_pieces
+from shiftproof.data.tables.cell_types import (
+    INFINITE,
+    MISSING,
+    MISSING_AMONG_NUMBERS,
+    NOT_PADDED,
+    named,
+)
+from shiftproof.data.tables.csv_records import NotPlain, plain_pieces, record_pieces
 from shiftproof.data.tables.vectors import list_block, vector_frame
 
 if TYPE_CHECKING:
@@ -99,30 +104,75 @@ def _read_csv(lines: Callable[[], Iterable[bytes]], name: str) -> pd.DataFrame:
 
     try:
         delimiter, header, blocks = plain_pieces(lines(), name)
-        pieces: list[list[Piece]] = [[] for _ in header]
-        for block in blocks:
-            for piece, text in zip(pieces, block, strict=True):
-                piece.append(piece_of(text, delimiter))
-        columns = [joined(each) if each else pd.Series(dtype=object) for each in pieces]
+        columns = _transposed(blocks, len(header))
     except NotPlain:
-        columns = [None]
-    if any(column is None for column in columns):
-        header, columns = _read_records(lines(), name)
+        delimiter, header, blocks = record_pieces(lines(), name)
+        columns = _transposed(blocks, len(header))
     names = named(pd.DataFrame(columns=header), name).columns
-    return pd.DataFrame(dict(zip(names, columns, strict=True)))
+    series = (_column(pieces, delimiter) for pieces in columns)
+    return pd.DataFrame(dict(zip(names, series, strict=True)))
 
 
-def _read_records(lines: Iterable[bytes], name: str) -> tuple[list[str], list[pd.Series]]:
-    """Read a CSV file with Python's reader, which is slower but reports the line of an error."""
+def _transposed(blocks: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
+    """Return the pieces of each column, given blocks of rows with a piece per column."""
+    columns: list[list[Any]] = [[] for _ in range(width)]
+    for block in blocks:
+        for pieces, piece in zip(columns, block, strict=True):
+            pieces.append(piece)
+    return columns
+
+
+def _column(pieces: Sequence[Any], delimiter: str) -> pd.Series:
+    """Convert a column of text, in pyarrow arrays, to numbers or words; missing is NaN or None.
+
+    Integers with missing values become pandas' nullable integers.  Equal words are one object.
+    """
+    import pandas as pd
     import pyarrow as pa
+    import pyarrow.compute as pc  # type: ignore[import-untyped]
 
-    delimiter, records = csv_records(lines, name)
-    header = next(records, None)
-    if header is None:
-        raise DataError(f"{name} is empty")
-    blocks: list[list[Any]] = [[] for _ in header]
-    while rows := list(itertools.islice(records, LINES_AT_ONCE)):
-        for block, cells in zip(blocks, zip(*rows, strict=True), strict=True):
-            block.append(pa.array(cells, pa.large_string()))
-    whole = [pa.chunked_array(each, pa.large_string()).combine_chunks() for each in blocks]
-    return header, [joined([piece_of(text, delimiter)]) for text in whole]
+    text = pa.chunked_array(pieces, pa.large_string())
+    spelled = text = pc.utf8_trim_whitespace(text).combine_chunks()
+    if delimiter == ";":
+        text = pc.replace_substring_regex(text, r"^([+-]?[0-9]*),([0-9]+)$", r"\1.\2")
+    number = _flags(pc.match_substring_regex(text, f"^(?:{NOT_PADDED}|{INFINITE})$"))
+    missing = ~number
+    numbers = None
+    if number.any() and (number | _among(spelled, MISSING | MISSING_AMONG_NUMBERS)).all():
+        numbers = _numbers(text, number)
+    else:
+        missing = _among(spelled, MISSING)
+    if numbers is None:
+        words = spelled.dictionary_encode()
+        cells = np.array([*words.dictionary.to_pylist(), None], dtype=object)
+        return pd.Series(cells[np.where(missing, -1, np.asarray(words.indices))])
+    if numbers.dtype == np.float64:
+        return pd.Series(np.where(missing, np.nan, numbers))
+    return pd.Series(pd.arrays.IntegerArray(numbers, missing) if missing.any() else numbers)
+
+
+def _numbers(text: Any, number: np.ndarray) -> np.ndarray | None:
+    """Return the numbers as int64 or float64, or None if all are whole and some are too large."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not number.all():
+        text = pc.if_else(pa.array(number), text, "0")
+    text = pc.replace_substring_regex(text, r"^\+", "")  # pyarrow reads no plus signs
+    if not _flags(pc.match_substring_regex(text, "^-?[0-9]+$")).all():
+        return np.asarray(text.cast(pa.float64()))
+    try:
+        return np.asarray(text.cast(pa.int64()))
+    except pa.ArrowInvalid:
+        return None
+
+
+def _flags(values: Any) -> np.ndarray:
+    return np.asarray(values, dtype=bool)
+
+
+def _among(text: Any, words: Iterable[str]) -> np.ndarray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return _flags(pc.is_in(pc.utf8_lower(text), pa.array(sorted(words), text.type)))

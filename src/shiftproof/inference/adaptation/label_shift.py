@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space  # type: ignore[import-untyped]
@@ -182,7 +182,7 @@ def fit_calibration(
     return float(found.x[0]), bias
 
 
-Adapt = Literal["auto", "none"]
+ADAPT = ("auto", "none")
 # Level of the test, and of intervals 1 − LEVEL.
 LEVEL = 0.05
 # Fewest rows of a new site, and of a training domain for its error to count; fewest such domains.
@@ -299,12 +299,11 @@ def label_shift(held_out: HeldOut) -> LabelShift | None:
     )
 
 
-def checked_adapt(adapt: str) -> Adapt:
+def checked_adapt(adapt: str) -> str:
     """Return the setting if it is valid, or raise."""
-    if adapt not in get_args(Adapt):
+    if adapt not in ADAPT:
         raise InvalidValue(f"`adapt` must be auto or none, not {adapt!r}")
-    checked: Adapt = adapt  # type: ignore[assignment]
-    return checked
+    return adapt
 
 
 def adapted(

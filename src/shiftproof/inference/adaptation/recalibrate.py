@@ -126,12 +126,8 @@ class _Fit:
         # The most frequent class is the reference; a class without rows keeps the model's odds.
         free = present.copy()
         free[np.bincount(y, minlength=self.c).argmax()] = False
-        self.freedom = 0
-        if method != "original":
-            self.freedom += int(free.sum())
-        if method in ("slope", "revision"):
-            self.freedom += 1
-        self.freedom += self.k * int(free.sum())
+        intercepts = 0 if method == "original" else int(free.sum())
+        self.freedom = intercepts * (1 + self.k) + self._sloped
 
         def unpacked(values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
             slope, rest = (values[0], values[1:]) if self._sloped else (1.0, values)
@@ -173,7 +169,6 @@ def closed_test(
     probabilities: np.ndarray,
     features: np.ndarray | None,
     y: np.ndarray,
-    level: float = LEVEL,
     seed: int = 0,
 ) -> tuple[Update, tuple[Step, ...], bool]:
     """Return the update that labelled rows support, the tests, and whether a revision was possible.
@@ -182,7 +177,6 @@ def closed_test(
         probabilities: probabilities of the trained model, [n, c].
         features: features [n, width], or None if the inputs are not a table.
         y: classes [n].  Rows of a single class support no update: the likelihood has no maximum.
-        level: significance level of the procedure.
         seed: seed for drawing labels when there are few rows.
     """
     from scipy.stats import chi2  # type: ignore[import-untyped]
@@ -206,10 +200,10 @@ def closed_test(
         statistic = max(smaller.deviance - largest.deviance, 0.0)
         freedom = largest.freedom - smaller.freedom
         p_value = float(chi2.sf(statistic, freedom))
-        if method == "original" and p_value < level and len(y) < LARGE_SAMPLE:
+        if method == "original" and p_value < LEVEL and len(y) < LARGE_SAMPLE:
             p_value = max(p_value, _drawn_p(largest.method, log_p, z, statistic, seed))
         steps.append(Step(method, statistic, freedom, p_value))
-        if p_value >= level:
+        if p_value >= LEVEL:
             chosen = smaller
             break
     return _update(chosen, fits, columns, center, scale), tuple(steps), revisable
@@ -243,25 +237,17 @@ def _update(
     scale: np.ndarray,
 ) -> Update:
     """Return the selected fit as an update; a revision is shrunk towards the slope's fit."""
-    nothing = np.zeros(0)
+    slope, intercepts, effects = chosen.slope, chosen.intercepts, chosen.effects
     if chosen.method != "revision":
-        empty = np.zeros((0, chosen.c))
-        return Update(
-            chosen.method, chosen.slope, chosen.intercepts, empty, nothing.astype(int), nothing,
-            nothing,
-        )  # fmt: skip
-    plain = fits["slope"]
-    gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
-    kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
-    return Update(
-        chosen.method,
-        plain.slope + kept * (chosen.slope - plain.slope),
-        plain.intercepts + kept * (chosen.intercepts - plain.intercepts),
-        kept * chosen.effects,
-        columns,
-        center,
-        scale,
-    )
+        columns, center, scale = columns[:0], center[:0], scale[:0]
+    else:
+        plain = fits["slope"]
+        gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
+        kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
+        slope = plain.slope + kept * (slope - plain.slope)
+        intercepts = plain.intercepts + kept * (intercepts - plain.intercepts)
+        effects = kept * effects
+    return Update(chosen.method, slope, intercepts, effects, columns, center, scale)
 
 
 def _usable(features: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -315,7 +301,7 @@ class Recalibration:
 
 
 def recalibrated(
-    probabilities: np.ndarray, features: np.ndarray | None, y: np.ndarray, seed: int = 0
+    probabilities: np.ndarray, features: np.ndarray | None, y: np.ndarray
 ) -> Recalibration:
     """Return the update supported by labelled rows of a new site, evaluated by cross-validation."""
     n = len(y)
@@ -326,7 +312,7 @@ def recalibrated(
     if len(np.unique(y)) < 2:
         raise DataError("all labelled rows have the same class; an update needs rows of two")
     update, steps, revisable = closed_test(probabilities, features, y)
-    fold = np.random.default_rng(seed).permutation(np.arange(n) % FOLDS)
+    fold = np.random.default_rng(0).permutation(np.arange(n) % FOLDS)
     after = np.empty_like(probabilities)
     for number in range(FOLDS):
         rest, own = fold != number, fold == number

@@ -15,11 +15,15 @@ from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.reporting.words import p_value_text
 from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.comparisons import (
+    DRAWS,
+    MOST_ENUMERATED,
+    compare_with_baseline,
+    competition_ranks,
+)
 from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
-from shiftproof.sweeps.ranking import competition_ranks
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.sweeps.significance import DRAWS, MOST_ENUMERATED, compare_with_baseline
 
 Accuracies = dict[str, dict[tuple[str, int], float]]
 

@@ -14,9 +14,9 @@ from shiftproof.reporting.page.comparable import (
 from shiftproof.reporting.page.words import selector_name
 from shiftproof.reporting.words import joined, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.comparisons import compare_with_baseline
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.sweeps.significance import compare_with_baseline
 
 MOST_NAMED = 3
 # A difference with a larger p-value is reported as possible chance.

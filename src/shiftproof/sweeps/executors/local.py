@@ -21,16 +21,19 @@ from pathlib import Path
 
 import torch
 
-from shiftproof.core.cores import cores
-from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
-from shiftproof.sweeps.executors.work import (
+from shiftproof.core.cores import choose_workers, cores, threads_of_each
+from shiftproof.sweeps.executors.base import (
     POLL_SECONDS,
+    Event,
+    Executor,
+    Listener,
     StepReporter,
+    WorkerPool,
     outcome,
+    run_jobs,
     without_signals,
 )
 from shiftproof.sweeps.jobs import DatasetCache, Job
-from shiftproof.sweeps.resources import choose_workers, threads_of_each
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.loop import RunResult, train
 

@@ -17,12 +17,16 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, wait as wait_for_futures
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor, wait as wait_for_futures
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import ray
+import torch
 from ray import ObjectRef
 from ray.exceptions import (
     NodeDiedError,
@@ -32,19 +36,84 @@ from ray.exceptions import (
     TaskCancelledError,
 )
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+from torch import Tensor
 
 import shiftproof
 from shiftproof.core.errors import RunConflict
-from shiftproof.sweeps.executors.base import Event, Executor, Listener, WorkerPool, run_jobs
-from shiftproof.sweeps.executors.mailbox import Mailbox
+from shiftproof.data import DATASETS, DomainDataset
+from shiftproof.sweeps.executors.base import (
+    POLL_SECONDS,
+    Event,
+    Executor,
+    Listener,
+    WorkerPool,
+    failure,
+    run_jobs,
+)
 from shiftproof.sweeps.executors.ray_cluster import Share
-from shiftproof.sweeps.executors.ray_data import SharedDatasets, with_absolute_path
 from shiftproof.sweeps.executors.ray_worker import Task, run_there
-from shiftproof.sweeps.executors.run_files import Files, pack, unpack
-from shiftproof.sweeps.executors.work import POLL_SECONDS, failure
+from shiftproof.sweeps.executors.run_files import Files, Mailbox, pack, unpack
 from shiftproof.sweeps.jobs import Job
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.run_folder import RunFolder
+
+
+class SharedDatasets:
+    """The data of a sweep, loaded by the driver in a separate thread."""
+
+    def __init__(self) -> None:
+        self._loader = ThreadPoolExecutor(1)
+        self._loading: dict[tuple[str, str], Future[ObjectRef[Any] | None]] = {}
+
+    def get(self, job: Job) -> Future[ObjectRef[Any] | None]:
+        """Return a future of a job's data; its result is None if the worker must read files."""
+        key = (job.data.name, job.config.fingerprint)
+        if key not in self._loading:
+            self._loading[key] = self._loader.submit(self._load, job)
+        return self._loading[key]
+
+    def close(self) -> None:
+        """Stop loading."""
+        self._loader.shutdown(wait=False, cancel_futures=True)
+
+    @staticmethod
+    def _load(job: Job) -> ObjectRef[Any] | None:
+        dataset = job.data.load(job.trial_seed)
+        if any(domain.is_lazy for domain in (*dataset.domains, *dataset.extras)):
+            return None
+        return share_dataset(dataset)
+
+
+def share_dataset(dataset: DomainDataset) -> ObjectRef[Any]:
+    """Put a dataset into Ray's object store, with tensors as arrays that are read in place."""
+    ray.util.register_serializer(Tensor, serializer=_to_bytes, deserializer=_from_bytes)
+    try:
+        return ray.put(dataset)
+    finally:
+        ray.util.deregister_serializer(Tensor)
+
+
+def _to_bytes(tensor: Tensor) -> tuple[np.ndarray, torch.dtype, torch.Size]:
+    flat = tensor.contiguous().flatten().view(torch.uint8)
+    return flat.numpy(), tensor.dtype, tensor.shape
+
+
+def _from_bytes(parts: tuple[np.ndarray, torch.dtype, torch.Size]) -> Tensor:
+    flat, dtype, shape = parts
+    with warnings.catch_warnings():
+        # Torch warns about read-only memory.  A dataset is never modified: every run copies its
+        # samples, and checks its fingerprint first.
+        warnings.simplefilter("ignore", UserWarning)
+        return torch.from_numpy(flat).view(dtype).reshape(shape)
+
+
+def with_absolute_path(job: Job) -> Job:
+    """Return the job with an absolute data path, independent of the working directory."""
+    request = job.data.request
+    if request.data in DATASETS:
+        return job
+    path = str(Path(request.data).expanduser().absolute())
+    return replace(job, data=replace(job.data, request=replace(request, data=path)))
 
 
 class RayExecutor(Executor):

@@ -17,7 +17,7 @@ import ray
 from shiftproof.core.cores import cores
 from shiftproof.core.errors import InvalidValue
 from shiftproof.sweeps.executors.ray_worker import THREADS
-from shiftproof.sweeps.executors.scratch import scratch
+from shiftproof.sweeps.executors.run_files import scratch
 from shiftproof.sweeps.jobs import Job
 
 CONNECT_SECONDS = 10.0

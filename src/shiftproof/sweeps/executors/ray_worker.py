@@ -13,10 +13,8 @@ import torch
 import shiftproof
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data import DomainDataset
-from shiftproof.sweeps.executors.base import Event
-from shiftproof.sweeps.executors.run_files import ChangedFiles, Files, pack, unpack
-from shiftproof.sweeps.executors.scratch import scratch
-from shiftproof.sweeps.executors.work import StepReporter, outcome, without_signals
+from shiftproof.sweeps.executors.base import Event, StepReporter, outcome, without_signals
+from shiftproof.sweeps.executors.run_files import ChangedFiles, Files, pack, scratch, unpack
 from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.training.loop import RunResult, train
 from shiftproof.training.records import Record

@@ -1,13 +1,21 @@
 """Transfer the files of a run between driver and worker if they share no disk.
 
+The mailbox runs in its own process, which starts fast and stays small: nothing here imports torch.
+
 Every transfer leaves a run that can be resumed: records may be ahead of the checkpoint (they are
 dropped on resume), but never behind it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from shiftproof.core.files import write_atomically
 
@@ -61,3 +69,53 @@ class ChangedFiles:
 
 def _present(run: Path) -> list[Path]:
     return [run / name for name in RUN_FILES if (run / name).exists()]
+
+
+class Mailbox:
+    """Keeps the newest files of every attempt until the driver collects them; a Ray actor."""
+
+    def __init__(self) -> None:
+        self._files: dict[int, tuple[int, Files]] = {}
+        self._stopping = False
+
+    def deliver(self, attempt: int, step: int, files: Files) -> bool:
+        """Store files of an attempt at ``step``; return whether the attempt should stop."""
+        _, older = self._files.get(attempt, (0, {}))
+        self._files[attempt] = (step, {**older, **files})
+        return self._stopping
+
+    def collect(self, stopping: bool) -> dict[int, tuple[int, Files]]:
+        """Return, by attempt, the step and the files delivered since the last call."""
+        self._stopping = stopping
+        collected, self._files = self._files, {}
+        return collected
+
+
+PREFIX = "shiftproof-"
+# A folder is created before it is locked, so a younger one may be about to be locked.
+YOUNG_SECONDS = 60.0
+
+
+@contextlib.contextmanager
+def scratch(place: Path | None = None) -> Iterator[Path]:
+    """Make a temporary folder, and remove it at the end.
+
+    Folders of killed processes, whose locks are free, are removed too.
+    """
+    place = place or Path(tempfile.gettempdir())
+    remove_abandoned(place)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with FileLock(folder / "held", blocking=False):
+            yield folder
+
+
+def remove_abandoned(place: Path) -> None:
+    """Remove the folders in ``place`` that `scratch` made and no process holds."""
+    for lock in place.glob(f"{PREFIX}*/held"):
+        # The folder may be another user's, or already gone.
+        with contextlib.suppress(OSError, Timeout):
+            if time.time() - lock.stat().st_mtime < YOUNG_SECONDS:
+                continue
+            with FileLock(lock, blocking=False):
+                shutil.rmtree(lock.parent, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""Model selection methods, one per file."""
+"""Model selection methods."""
 
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, Selection, Selector
 
