@@ -33,7 +33,7 @@ def run(
     cache = DatasetCache()
     for job in pickle.loads(pickle.dumps(list(jobs))):
         line.send(Event("started", job))
-        if line.send(local._run(job, folder, cache, line, 5.0)):
+        if line.send(local._run(job, folder, cache, line)):
             return
 
 

@@ -185,7 +185,7 @@ def test_processes_share_the_cores_and_take_fewer_threads_if_told(said, threads,
 
 def test_a_process_that_hangs_is_ended_and_its_job_named(table, tmp_path):
     job = make(table, n_hparams=1).jobs[0]
-    pool = local._Processes(SweepFolder(tmp_path), 1, 1, 5.0, stall_seconds=0.2)
+    pool = local._Processes(SweepFolder(tmp_path), 1, 1, stall_seconds=0.2)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     # It waits for a message that nobody sends.

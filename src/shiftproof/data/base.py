@@ -6,6 +6,7 @@ A `Preparation` turns inputs into those of a network, by scaling and one-hot enc
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -318,3 +319,15 @@ class DatasetSource(ABC):
 DATASETS: Registry[type[DatasetSource]] = Registry(
     "dataset", package="shiftproof.data.datasets", plugins="shiftproof.datasets"
 )
+
+
+def cache_dir() -> Path:
+    """Return Shiftproof's cache folder, which may not exist yet.
+
+    It is `$SHIFTPROOF_HOME` or, by default, `shiftproof` in the user's cache folder.
+    """
+    chosen = os.environ.get("SHIFTPROOF_HOME")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser().absolute() / "shiftproof"

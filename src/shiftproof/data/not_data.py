@@ -17,7 +17,7 @@ def refuse_address(data: str) -> None:
         raise DataError(f"{data} is an address; download the file, and give its path")
 
 
-def require_data(data: str, image: str | None = None) -> Path:
+def require_data(data: str) -> Path:
     """Return the path of `data`, or raise an error that says what to pass instead.
 
     >>> require_data("https://example.org/patients.csv")

@@ -29,8 +29,7 @@ from shiftproof.core.space import resolve
 from shiftproof.core.text import counted
 from shiftproof.core.types import Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.base import Progress, silent
-from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.base import Progress, cache_dir, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.input_forms import form_of
 from shiftproof.data.prefetch import prefetch

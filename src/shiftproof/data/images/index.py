@@ -27,8 +27,7 @@ from PIL import Image, ImageOps
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import reason_of
-from shiftproof.data.base import Progress, silent
-from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.base import Progress, cache_dir, silent
 
 INDEX = "index.sqlite"
 THUMBNAIL_SIDE = 24

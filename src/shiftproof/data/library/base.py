@@ -16,8 +16,7 @@ from typing import ClassVar, NamedTuple
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
 from shiftproof.core.text import listed
-from shiftproof.data.base import DATASETS, DatasetCard, DatasetSource, Progress
-from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.base import DATASETS, DatasetCard, DatasetSource, Progress, cache_dir
 from shiftproof.data.images.files import LabelledPath
 
 RECORD = "dataset.json"

@@ -19,8 +19,7 @@ from rich.filesize import decimal
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted, quoted
-from shiftproof.data.base import DATASETS, DatasetCard, Progress, Source, silent
-from shiftproof.data.cache_dir import cache_dir
+from shiftproof.data.base import DATASETS, DatasetCard, Progress, Source, cache_dir, silent
 from shiftproof.data.images.findings import ImageCheck, LabelledImage, check_images
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan

@@ -48,13 +48,11 @@ class LocalExecutor(Executor):
         self,
         asked: int | None = None,
         threads: int | None = None,
-        checkpoint_seconds: float = 5.0,
         stall_seconds: float | None = None,
     ) -> None:
         self._asked = asked
         self._threads = threads
         self.threads = threads or threads_of_each(asked or cores())
-        self._checkpoint_seconds = checkpoint_seconds
         self._stall_seconds = stall_seconds
 
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
@@ -67,9 +65,7 @@ class LocalExecutor(Executor):
         """Run jobs, with the cores divided among the processes."""
         workers = self.workers(jobs, memory)
         threads = self._threads or threads_of_each(workers)
-        often = self._checkpoint_seconds
-        pool = _Processes(folder, workers, threads, often, self._stall_seconds)
-        run_jobs(pool, jobs, listener)
+        run_jobs(_Processes(folder, workers, threads, self._stall_seconds), jobs, listener)
 
 
 @dataclass
@@ -90,12 +86,11 @@ class _Processes(WorkerPool):
         folder: SweepFolder,
         size: int,
         threads: int,
-        checkpoint_seconds: float,
         stall_seconds: float | None = None,
     ) -> None:
         # Not fork: a copy of a process whose threads hold locks may deadlock.
         self._context = multiprocessing.get_context("spawn")
-        self._arguments = (str(folder.path), threads, checkpoint_seconds)
+        self._arguments = (str(folder.path), threads)
         self._size = size
         self._stall_seconds = stall_seconds
         self._workers: list[_Worker] = []
@@ -183,7 +178,7 @@ class _Processes(WorkerPool):
 # --- in the worker process --------------------------------------------------------------------
 
 
-def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float) -> None:
+def _work(line: Connection, sweep: str, threads: int) -> None:
     """Run jobs until the connection closes."""
     threading.Thread(target=_end_with_the_driver, daemon=True).start()
     torch.set_num_threads(threads)
@@ -196,17 +191,15 @@ def _work(line: Connection, sweep: str, threads: int, checkpoint_seconds: float)
             except (EOFError, OSError):
                 return
             line.send(Event("started", job))
-            line.send(_run(job, folder, cache, line, checkpoint_seconds))
+            line.send(_run(job, folder, cache, line))
 
 
-def _run(
-    job: Job, folder: SweepFolder, cache: DatasetCache, line: Connection, checkpoint_seconds: float
-) -> Event:
+def _run(job: Job, folder: SweepFolder, cache: DatasetCache, line: Connection) -> Event:
     def work() -> RunResult:
         dataset = cache.get(job)
         reporter = StepReporter(lambda step: line.send(Event("progress", job, step)))
         run = folder.prepare(job)
-        return train(job.config, dataset, run, reporter, checkpoint_seconds, workers=1)
+        return train(job.config, dataset, run, reporter, workers=1)
 
     return outcome(job, work)
 
