@@ -20,7 +20,7 @@ from torch import nn
 from benchmarks.figure import Figure
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data import DomainDataset
-from shiftproof.sweeps.jobs import Frozen, Job, SweepData, Variant
+from shiftproof.sweeps.jobs import Frozen, Job, SweepData, Variant, sweep_data
 from shiftproof.sweeps.plan import combined, plan
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.selection import SELECTORS
@@ -50,7 +50,7 @@ class Product(NamedTuple):
 
 def lite_runs() -> Iterator[Figure]:
     """Measure the processor time of one run per algorithm on one thread, the median of three."""
-    data = SweepData.at_size(preset_named(PRESET), DATA, Frozen("", ""))
+    data = sweep_data([DATA], preset_named(PRESET), Frozen("", ""))[0]
     dataset = data.load(0)
     jobs = _jobs(data, dataset)
     taken: dict[str, list[float]] = {name: [] for name in ALGORITHMS}

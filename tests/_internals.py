@@ -16,8 +16,9 @@ _NAMES = {
     "api.held_out_answers": "held_out_answers",
     "api.held_out_runs": "held_out_runs",
     "api.report": "Report write_records",
+    "api.settings": "TrainEachSettings TrainSettings",
     "api.side_by_side": "DONE",
-    "api.study_diagnosis": "inputs_of read_kept",
+    "api.study": "inputs_of read_kept",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
     "api.train_each": "_name",
     "api.trained_run": "TrainedRun",
@@ -34,6 +35,10 @@ _NAMES = {
     "core.json_values": "json_lines",
     "core.registry": "Registry",
     "core.seeding": "Stream seed_hash stream_seed torch_generator",
+    "core.settings": (
+        "Settings declared_settings flag joined keywords names number one_of pairs path same "
+        "setting whole"
+    ),
     "core.space": "Distribution Regime draw resolve specs",
     "core.tensors": "LateBuffers",
     "core.text": "letters_of",
@@ -72,6 +77,7 @@ _NAMES = {
     "data.sample_request": "SampleRequest",
     "data.sampling": "BatchSampler",
     "data.splits": "Split split_domain",
+    "data.settings": "DataSettings",
     "data.tables.array_files": "array_samples read_arrays",
     "data.tables.cell_types": "kind_of text_of",
     "data.tables.dataset": "table_dataset",
@@ -302,7 +308,7 @@ _NAMES = {
     "testing.traces": "REPLAYS Replay contrast_of_adrmx largest_deviation read_trace",
     "training.averaging": "AVERAGES LossValley Span averaged_tensors",
     "training.checkpoint": "load_state read_checkpoint save_state",
-    "training.config": "EVALUATIONS NO_NETWORK RunConfig",
+    "training.config": "NO_NETWORK RunConfig",
     "training.configure": "configure",
     "training.evaluate": "evaluate outputs_of",
     "training.evaluation_sets": "SHARE batch_size",
@@ -319,6 +325,7 @@ _NAMES = {
     "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.tensorboard": "TensorBoard",
+    "training.settings": "EVALUATIONS",
     "training.trainer": "Trainer build_algorithm",
 }
 # Names that several modules use: the name in tests → module and name.

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
-import typer
 from _internals import OTHER_NAMES, ProgressBar, app, in_options, running
 
 import shiftproof
@@ -62,12 +62,12 @@ def test_the_walker_finds_options(tmp_path: Path, body: str) -> None:
 # --- names become options ---------------------------------------------------------------------
 
 
-def command(path: str) -> typer.core.TyperCommand:
+def command(path: str) -> click.Command:
     """Return a command of the command line."""
-    found = typer.main.get_command(app)
+    found: click.Command = app
     for name in path.split():
-        found = found.get_command(typer.Context(found), name)  # type: ignore[attr-defined]
-    return found  # type: ignore[return-value]
+        found = found.commands[name]  # type: ignore[attr-defined]
+    return found
 
 
 @pytest.mark.parametrize(

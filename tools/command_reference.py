@@ -1,4 +1,4 @@
-"""Write docs/commands.md: every command with its options, as `--help` has them.
+"""Write docs/commands.md: every command with its options, and which setting each command has.
 
     python tools/command_reference.py
 
@@ -9,76 +9,147 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
-import typer.main
+import click
 
 from shiftproof.cli import app
+from shiftproof.cli._options import PANELS, Option, shown_help, shown_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 START = """# Commands
 
 All commands and their options. `shiftproof COMMAND --help` prints the same.
 
-`shiftproof --install-completion` lets your shell complete commands and options with the Tab key;
-open a new shell after it. `shiftproof --show-completion` prints what it would install.
+Your shell completes commands and options with the Tab key after
+`eval "$(_SHIFTPROOF_COMPLETE=bash_source shiftproof)"` (or `zsh_source`); add this line to the
+shell's start file.
 """
-ORDER = ("Data", "Model", "Training", "Adaptation", "Expectation", "Runs", "Output", "")
+TABLE = """## Settings by command
+
+• marks the settings that a command has. A letter gives the reason why it does not have one.
+"""
+COMMANDS = ("study", "train", "expect", "diagnose", "sweep", "features", "predict", "evaluate")
+# Why a command lacks settings: of all panels, of one panel, or a single one.
+REASONS = {
+    "diagnose": {
+        "Model": "nothing is trained",
+        "Training": "nothing is trained",
+        "Adaptation": "nothing is trained",
+        "weights_column": "shifts are measured on rows as they are",
+        "seed": "in its panel Data",
+        "data_seed": "in its panel Data",
+    },
+    "features": {
+        "Model": "nothing is trained",
+        "Training": "nothing is trained",
+        "Adaptation": "nothing is trained",
+        "freeze": "implied",
+        "data_seed": "is `--seed`",
+    },
+    "sweep": {
+        "algorithm": "is `--algorithms`",
+        "freeze": "decided by the preset",
+        "pool": "one network a sweep",
+        "compile": "runs share the processor",
+        "Adaptation": "the protocol compares generalization, without rows of the new domain",
+        "loss": "the protocol uses squared errors for numbers",
+        "seed": "decided by the draw and the trial",
+        "data_seed": "the number of the trial",
+        "holdout": "decided by the preset",
+        "evaluate": "decided by `--selection`",
+        "augment_validation": "decided by the preset",
+        "private": "models of a sweep are for comparison",
+        "threads": "decided by the number of parallel runs",
+        "checkpoint_seconds": "every run of a sweep has its checkpoints",
+    },
+    "predict": {
+        "Data": "as in the training of the model",
+        "Model": "as in the training of the model",
+        "Training": "the model is trained already",
+        "standardize": "as in the training of the model",
+    },
+    "evaluate": {
+        "Data": "as in the training of the model",
+        "Model": "as in the training of the model",
+        "Training": "the model is trained already",
+        "Adaptation": "as in the training of the model",
+    },
+}
 
 
 def reference() -> str:
     """Return the page."""
-    group: Any = typer.main.get_command(app)
     parts = [START]
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
+    for name, command in app.commands.items():
+        if isinstance(command, click.Group):
             parts += [_section(f"{name} {inner}", own) for inner, own in command.commands.items()]
         else:
             parts.append(_section(name, command))
-    return "\n".join(parts)
+    return "\n".join([*parts, settings_table()])
 
 
-def _section(name: str, command: Any) -> str:
-    arguments = [p for p in command.params if p.param_type_name == "argument"]
-    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
-    usage = " ".join(f"{'' if p.required else '['}{p.name.upper()}{'' if p.required else ']'}"
-                     for p in arguments)  # fmt: skip
+def _section(name: str, command: click.Command) -> str:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, Option)]
+    usage = " ".join(shown_names(argument) for argument in arguments)
     lines = [f"## {name}", "", _plain(command.help), "", "```text"]
     lines += [" ".join(f"shiftproof {name} {usage} [OPTIONS]".split()), "```", ""]
     if arguments:
         lines += ["| argument | |", "|---|---|"]
-        lines += [f"| `{p.name.upper()}` | {_plain(p.help)} |" for p in arguments] + [""]
-    for panel in ORDER:
-        own = [p for p in options if (getattr(p, "rich_help_panel", None) or "") == panel]
+        lines += [f"| `{shown_names(p)}` | {_plain(getattr(p, 'help', ''))} |" for p in arguments]
+        lines.append("")
+    for panel in PANELS:
+        own = [p for p in options if p.panel == panel]
         if own:
-            lines += [f"| {panel or 'option'} | |", "|---|---|"]
-            lines += [f"| {_option(p)} | {_plain(p.help)}{_default(p)} |" for p in own] + [""]
+            lines += [f"| {panel} | |", "|---|---|"]
+            lines += [f"| {_option(p)} | {_plain(shown_help(command, p))} |" for p in own] + [""]
     return "\n".join(lines)
 
 
-def _option(parameter: Any) -> str:
+def _option(parameter: Option) -> str:
     names = sorted(parameter.opts, key=len, reverse=True)
-    value = "" if parameter.is_flag else f" {parameter.metavar or _kind(parameter)}"
+    value = f" {parameter.metavar}" if parameter.metavar else ""
     return ", ".join(f"`{name}{value}`" for name in names)
 
 
-def _kind(parameter: Any) -> str:
-    """Return a placeholder for an option's value, by the type of its default."""
-    if isinstance(parameter.default, Path):
-        return "PATH"
-    return "NUMBER" if isinstance(parameter.default, int | float) else "VALUE"
+def settings_table() -> str:
+    """Return the table of settings by command; a hole without a reason is a KeyError."""
+    commands = {name: app.commands[name] for name in COMMANDS}
+    of_training: dict[str, Option] = {
+        p.name: p
+        for name in ("study", "train", "expect", "sweep")
+        for p in commands[name].params
+        if isinstance(p, Option) and p.name and p.panel in PANELS[:4]
+    }
+    of_train = {p.name for p in commands["train"].params} | {"task"}
+    letters: dict[str, str] = {}
+    lines = [TABLE, f"| setting | {' | '.join(COMMANDS)} |", f"|---|{':-:|' * len(COMMANDS)}"]
+    for setting in sorted(of_train & of_training.keys(), key=list(of_training).index):
+        cells = []
+        for name, command in commands.items():
+            if setting in {p.name for p in command.params}:
+                cells.append("•")
+                continue
+            reason = _reason(name, of_training[setting])
+            cells.append(letters.setdefault(reason, chr(ord("a") + len(letters))))
+        lines.append(f"| {_option(of_training[setting])} | {' | '.join(cells)} |")
+    lines += ["", *(f"{letter}: {reason}.  " for reason, letter in letters.items()), ""]
+    return "\n".join(lines)
 
 
-def _default(parameter: Any) -> str:
-    value = parameter.default
-    plain = isinstance(value, str | int | float) and not isinstance(value, bool)
-    said = "default" in (parameter.help or "")
-    return f" Default `{value}`." if plain and value != "" and not said else ""
+def _reason(command: str, setting: Option) -> str:
+    if setting.name == "test_domains":
+        in_turn = command in ("study", "expect")
+        return "every domain is held out in turn" if in_turn else "no domain is held out"
+    reasons = REASONS.get(command, {})
+    return reasons.get(setting.name or "") or reasons[setting.panel]
 
 
 def _plain(text: str | None) -> str:
     """Return help without markup, on one line."""
-    bare = re.sub(r"\[/?(?:bold|dim)?\]", "`", text or "")
+    bare = re.sub(
+        r"\[/?(?:bold|dim)?\]", "`", (text or "").replace("[dim]", "").replace(".[/]", ".")
+    )
     return " ".join(bare.replace("|", "\\|").split())
 
 

@@ -142,7 +142,7 @@ def test_a_run_decides_the_seed_of_its_data(tmp_path: Path) -> None:
         ({"domains": "a"}, "needed to measure a shift, but 1 is selected; table has"),
         ({"test_domains": "x"}, "unknown domain of table 'x'"),
         ({"most": 9}, "9 samples are too few for 3 domains"),
-        ({"data_seed": -1}, "`seed` and `data_seed` must be at least 0"),
+        ({"data_seed": -1}, "`data_seed` must be at least 0, not -1"),
         ({"run": "nowhere"}, "nowhere holds no run"),
     ],
 )

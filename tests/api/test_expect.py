@@ -110,7 +110,7 @@ def test_a_loss_is_worse_above_its_threshold(each: Any) -> None:
     ("settings", "message"),
     [
         ({"metric": "auc"}, "`metric` 'auc' is unknown"),
-        ({"level": 1.0}, "`level` must be between 0 and 1"),
+        ({"level": 1.0}, r"`level` must lie in \(0, 1\), not 1.0"),
         ({"at_least": 70}, "`at_least` must be between 0 and 1, not 70"),
         ({"metric": "brier", "at_least": 0}, "`at_least` must be above 0"),
     ],

@@ -91,7 +91,7 @@ def test_a_manifest_knows_its_columns(tmp_path: Path) -> None:
             {"label": "x"},
             "`label` is for tables and manifests; colored-mnist is a",
         ),
-        ("colored-mnist", {"seed": -1}, "`seed` and `data_seed` must be at least 0"),
+        ("colored-mnist", {"seed": -1}, "`seed` must be at least 0, not -1"),
         ("nowhere.csv", {}, "no such file or folder: nowhere.csv"),
         (
             "pets",

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from _internals import OTHER_NAMES, DataError, InvalidValue, UnknownName, app, half_width
 from sklearn.metrics import accuracy_score, roc_auc_score
-from typer.main import get_command
 
 import shiftproof
 from shiftproof import api
@@ -35,13 +34,13 @@ def numbers(wards: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> An
 
 
 def test_every_command_is_a_function() -> None:
-    commands = {name.replace("-", "_") for name in get_command(app).commands} - FOR_PEOPLE
+    commands = {name.replace("-", "_") for name in app.commands} - FOR_PEOPLE
     assert commands <= set(api.__all__)
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "export"])
 def test_the_function_has_the_options_of_the_command(name: str) -> None:
-    options = {own.name for own in get_command(app).commands[name].params} - PRINTING
+    options = {own.name for own in app.commands[name].params} - PRINTING
     python = {other: name for name, others in OTHER_NAMES.items() for other in others}
     taken = set(inspect.signature(getattr(api, name)).parameters)
     assert {own if own in taken else python[own] for own in options} <= taken

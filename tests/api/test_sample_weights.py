@@ -221,7 +221,7 @@ def test_without_weights_there_are_none(table):
     [
         ("mixup", {}, "mixup does not support sample weights"),
         (KNeighborsClassifier(), {}, "takes no `sample_weight`"),
-        ("linear", {"class_weight": "even"}, "class_weight.*balanced"),
+        ("linear", {"class_weight": "even"}, "unknown class_weight .even.; known: none, balanced"),
     ],
     ids=["mixup", "neighbours", "rule"],
 )

@@ -204,7 +204,7 @@ def test_what_was_not_evaluated_is_not_a_number(frame: pd.DataFrame, tmp_path: P
     [
         ({"out": ""}, "`out` must name a folder"),
         ({"checkpoint_seconds": -1}, "`checkpoint_seconds` must be at least 0, not -1"),
-        ({"seed": -1}, "`seed` and `data_seed` must be at least 0"),
+        ({"seed": -1}, "`seed` must be at least 0, not -1"),
         ({"weights": "random", "hparams": {"weights": "random"}}, "give weights twice"),
         ({"algorithm": "imd"}, "did you mean 'idm'"),
         ({"label": "il"}, "did you mean 'ill'"),

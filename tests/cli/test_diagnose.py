@@ -137,7 +137,7 @@ def test_photographs_as_pixels_and_as_features_of_a_run(shiftproof, pets):
     assert found["model"]["name"] == "erm in run"
     command = found["advice"]["command"]
     assert command.startswith(
-        "shiftproof train pets --data-option image_size=32 --freeze --backbone"
+        "shiftproof train pets --image-size 32 --freeze --backbone"
         " test_resnet.r160_in1k --weights random --algorithm "
     )
 
@@ -155,7 +155,7 @@ def test_photographs_as_pixels_and_as_features_of_a_run(shiftproof, pets):
         ([*WARDS, "--weights", "x.pt"], "are for images, and wards.csv has none"),
         ([*WARDS, "--run", "nowhere"], "nowhere holds no run"),
         ([*WARDS, "--most", "9"], "9 samples are too few for 3 domains"),
-        ([*WARDS, "--seed", "-1"], "--seed and --data-seed must be at least 0"),
+        ([*WARDS, "--seed", "-1"], "--seed must be at least 0, not -1"),
         ([*WARDS, "--picture", "shift.pdf"], "writes a PNG"),
         ([*WARDS, "--picture", "no/shift.png"], "there is no folder no"),
         (["one.csv", "--label", "ill", "--domain", "ward"], "one domain only"),

@@ -12,7 +12,7 @@ from _internals import read_sweep, write_domainbed_runs
 def runs(tmp_path_factory):
     """Two algorithms on a table of three places, each held out in turn; and a diagnosis."""
     from _internals import app
-    from typer.testing import CliRunner
+    from click.testing import CliRunner
 
     folder = tmp_path_factory.mktemp("own")
     rng = np.random.default_rng(0)

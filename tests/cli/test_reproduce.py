@@ -24,7 +24,7 @@ from _internals import (
     time_steps,
     write_archive,
 )
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 LITE = str(Path(__file__).parents[2] / "results" / "lite.jsonl.gz")
 
@@ -97,33 +97,33 @@ def test_an_ablation_from_plan_to_table(few_steps, tmp_path):
     [
         (["tabel1"], UnknownName, "did you mean 'table1'"),
         (["table1", "--scale", "ful"], UnknownName, "did you mean 'full'"),
-        (["table1", "--runs", "0"], InvalidValue, "--runs must be at least 1"),
+        (["table1", "--runs", "0"], InvalidValue, "`runs` must be at least 1"),
         (["table1", "--rows", "IDN"], UnknownName, "did you mean 'IDM'"),
-        (["table1", "--data", "x"], InvalidValue, "--data takes name=value"),
+        (["table1", "--data", "x"], InvalidValue, "`data` takes name=value"),
         (["ablation-gradient", "--scale", "lite"], InvalidValue, '`data={"pacs": "FOLDER"}`'),
         (["running-time", "--datasets", "mnist"], UnknownName, "'mnist'"),
         (["table1", "--records", "nowhere"], DataError, "there is no nowhere"),
-        (["running-time", "--dry-run"], InvalidValue, "--dry-run does not apply to running-time"),
+        (["running-time", "--dry-run"], InvalidValue, "`dry_run` does not apply to running-time"),
         (
             ["table1", "--test-domain", "90%"],
             InvalidValue,
-            "--test-domain does not apply to table1",
+            "`test_domains` does not apply to table1",
         ),
-        (["figure1", "--rows", "IDM"], InvalidValue, "--rows does not apply to figure1"),
+        (["figure1", "--rows", "IDM"], InvalidValue, "`rows` does not apply to figure1"),
         (
             ["running-time", "--precision", "bf16"],
             InvalidValue,
-            "--precision does not apply to running-t",
+            "`precision` does not apply to running-t",
         ),
         (
-            ["table1", "--records", LITE, "--device", "x"],
+            ["table1", "--records", LITE, "--device", "cpu"],
             InvalidValue,
-            "--device does not apply to --records",
+            "`device` does not apply to --records",
         ),
         (
             ["table1", "--records", LITE, "--dry-run"],
             InvalidValue,
-            "--dry-run does not apply to --records",
+            "`dry_run` does not apply to --records",
         ),
         (
             ["table2", "--scale", "lite", "--records", LITE, "--data", "pacs=pacs-smple"],

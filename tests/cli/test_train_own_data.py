@@ -177,7 +177,7 @@ def test_what_is_left_out_is_said_once_and_training_goes_on(shiftproof, pets):
             "each holds out every domain in turn; give it without other domains",
         ),
         (["pets", "--test-domain", "north", "--test-domain", "south"], "with 1 left for training"),
-        (["pets", "--seed", "-1"], "--seed and --data-seed must be at least 0"),
+        (["pets", "--seed", "-1"], "--seed must be at least 0, not -1"),
         (["pets", "--workers", "-1"], "workers must be at least 0"),
         (["pets", "--checkpoint-seconds", "-1"], "--checkpoint-seconds must be at least 0"),
         (["pets", "--data-option", "image_size=8", "--image-size", "9"], "give image_size twice"),

@@ -7,26 +7,27 @@ from typing import TYPE_CHECKING
 
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
+from shiftproof.core.settings import keywords
 from shiftproof.inference.adaptation.compare_sites import Comparison, compare_sites as compared
 from shiftproof.inference.model import TrainedModel
+from shiftproof.training.settings import DeviceSettings
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 
+@keywords(DeviceSettings)
 def compare_sites(
     model: TrainedModel | str | os.PathLike[str],
     data: pd.DataFrame | str | os.PathLike[str],
-    *,
-    device: str = "auto",
+    settings: DeviceSettings,
 ) -> Comparison:
     """Compare the unlabelled rows of one new site with each training domain.
 
     Args:
         model: a trained model, or the path of its run or file.
         data: rows of the new site: a table, its path, or any other input of the model.
-        device: auto, cpu, cuda or mps; only for a model given by its path.
     """
-    trained = as_model(model, device)
+    trained = as_model(model, settings.device)
     (part,) = new_samples(trained, data)
     return compared(trained, part.inputs)

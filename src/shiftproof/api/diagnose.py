@@ -6,19 +6,22 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
-from shiftproof.api.load import Data, LoadOptions, checked_seed, load, name_of, names
+from shiftproof.api.load import Data, load, name_of
+from shiftproof.api.settings import DiagnoseSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import write_atomically, write_json
+from shiftproof.core.settings import keywords
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import Progress, silent
+from shiftproof.data.base import silent
+from shiftproof.data.settings import DataSettings
 from shiftproof.information import Shift
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.shift.advise import About as DataFacts, Advice, advise
-from shiftproof.shift.diagnose import MOST_SAMPLES, check_most, diagnose as measure
+from shiftproof.shift.diagnose import check_most, diagnose as measure
 from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
 from shiftproof.shift.trained_run import unseen_samples, view_of_run
@@ -81,65 +84,28 @@ class ShiftReport:
         return diagnosis_html(self.measured, self.advice, self.about)
 
 
-def diagnose(
-    data: Data,
-    *,
-    domains: str | Sequence[str] = (),
-    test_domains: str | Sequence[str] = (),
-    freeze: bool = False,
-    backbone: str | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    raw: bool = False,
-    run: str | os.PathLike[str] | None = None,
-    most: int = MOST_SAMPLES,
-    seed: int = 0,
-    data_seed: int | None = None,
-    device: str = "auto",
-    precision: str = "fp32",
-    workers: int | None = None,
-    progress: Progress = silent,
-    **loading: Unpack[LoadOptions],
-) -> ShiftReport:
+@keywords(DiagnoseSettings)
+def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
     """Measure the shifts in the data, locate them, and recommend what to train.
 
     Nothing is downloaded unless features of a network are requested.
 
     Args:
         data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
-        domains: the domains to compare; all by default.
-        test_domains: domains to leave out, as in training.
-        freeze: measure the features that a backbone computes from images.
-        backbone: that backbone (implies `freeze`): resnet18, resnet50 or a timm name; by default
-            the dataset's default backbone.
-        weights: weights of that backbone (implies `freeze`): a file, `pretrained` or `random`.
-        raw: measure photographs as 16 × 16 pixels.
-        run: folder of a run trained on this data; also measures its representation and risks.
-        most: maximum number of samples to measure.
-        seed: seed of the subsampling, the folds and the permutations.
-        data_seed: seed of generated data; `seed` by default.
-        device: auto, cpu, cuda or mps.
-        precision: precision of the features: fp32 or bf16.
-        workers: threads that prefetch images; by default one per core, at most eight.
-        progress: called with the name of the task, the amount done and the total.
     """
-    made_by = checked_seed(seed, data_seed)
-    trained = None if run is None else read_run(Path(run))
+    run = None if settings.run is None else Path(settings.run)
+    device, workers = settings.device, settings.workers
+    progress, held_out = settings.progress or silent, tuple(settings.test_domains)
+    seed, most, raw = settings.seed, settings.most, settings.raw
+    made_by = seed if settings.data_seed is None else settings.data_seed
+    trained = None if run is None else read_run(run)
     if trained is not None:
         made_by = trained.data_seed
-    held_out = names(test_domains)
-    dataset = load(data, seed=made_by, progress=progress, **loading)
-    chosen = choose_domains(dataset, names(domains), held_out)
+    dataset = load(data, seed=made_by, progress=progress, **settings.given(DataSettings))
+    chosen = choose_domains(dataset, settings.domains, held_out)
     if trained is None:
         dataset = _only(dataset, chosen)
-    network = _network(
-        dataset,
-        trained,
-        freeze=freeze,
-        backbone=backbone,
-        weights=weights,
-        precision=precision,
-        raw=raw,
-    )
+    network = _network(dataset, trained, settings)
     if network is not None:
         dataset = freeze_backbone(
             dataset, **network, device=device, workers=workers, progress=progress
@@ -160,7 +126,7 @@ def diagnose(
     view = None
     if run is not None and trained is not None:
         view = view_of_run(
-            Path(run),
+            run,
             trained,
             dataset,
             positions,
@@ -199,20 +165,14 @@ def _only(dataset: DomainDataset, domains: Sequence[str]) -> DomainDataset:
 
 
 def _network(
-    dataset: DomainDataset,
-    trained: RunConfig | None,
-    *,
-    freeze: bool,
-    backbone: str | None,
-    weights: str | os.PathLike[str] | None,
-    precision: str,
-    raw: bool,
+    dataset: DomainDataset, trained: RunConfig | None, settings: DiagnoseSettings
 ) -> dict[str, str] | None:
     """Return the backbone, weights and precision of the features to measure, or None.
 
     A run that was trained on features is measured on the same features.
     """
-    asked = freeze or bool(backbone or weights)
+    backbone, weights, raw = settings.backbone, settings.weights, settings.raw
+    asked = settings.freeze or bool(backbone or weights)
     images = len(dataset.input_shape) == 3 and dataset.preparation is None
     if (asked or raw) and not images:
         raise InvalidValue(
@@ -224,7 +184,7 @@ def _network(
             " network; give one of the two"
         )
     if trained is not None and trained.frozen:
-        given = {} if weights is None else {"weights": os.fspath(weights)}
+        given = {} if weights is None else {"weights": str(weights)}
         return {**trained.frozen, **given}
     if trained is not None and asked:
         raise InvalidValue(
@@ -234,8 +194,8 @@ def _network(
     if asked:
         return {
             "backbone": backbone or dataset.backbone,
-            "weights": PRETRAINED if weights is None else os.fspath(weights),
-            "precision": precision,
+            "weights": str(weights or PRETRAINED),
+            "precision": settings.precision,
         }
     if dataset.regime in ("large-image", "huge-image") and not raw:
         raise InvalidValue(

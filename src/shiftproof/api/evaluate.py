@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
+from shiftproof.api.held_out_answers import HeldOutAnswers, held_out_answers
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
+from shiftproof.api.settings import EvaluateSettings
 from shiftproof.core.errors import InvalidValue
-from shiftproof.data.base import Progress, silent
+from shiftproof.core.settings import keywords
+from shiftproof.data.base import silent
 from shiftproof.inference.conformal import COVERAGE
 from shiftproof.inference.metrics import (
     Comparison,
@@ -69,43 +71,27 @@ class Evaluation:
         return found
 
 
+@keywords(EvaluateSettings)
 def evaluate(
     model: TrainedModel | str | os.PathLike[str],
     data: pd.DataFrame | str | os.PathLike[str],
-    *,
-    label: str | None = None,
-    domain: str | None = None,
-    image: str | None = None,
-    expected: Runs | None = None,
-    metric: str | None = None,
-    options: Mapping[str, str] | None = None,
-    data_seed: int | None = None,
-    workers: int | None = None,
-    device: str = "auto",
-    progress: Progress = silent,
+    settings: EvaluateSettings,
 ) -> Evaluation:
     """Score the predictions of a model on labelled data, domain by domain.
+
+    Columns and seeds default to those of training.  Without a domain column, all samples form one
+    domain.
 
     Args:
         model: a trained model, or the path of its run or file.
         data: inputs of the model, with labels: a data frame; the path of a table, an image folder
             (DIR/domain/class/*.jpg), a manifest or arrays; or a dataset name.
-        label: label column; by default as in training.
-        domain: domain column; by default as in training.  Without one, all samples form one domain.
-        image: path column of a manifest; by default as in training.
-        expected: the result of `train_each`, or the folder of its runs; checks whether the score on
-            each domain lies in the range that these runs predict.
-        metric: the score to compare with `expected`, as in `expect`.
-        options: options of the dataset, if `data` is a dataset name.
-        data_seed: seed of the dataset, if `data` is a dataset name; by default as in training.
-        workers: threads that prefetch images.
-        device: auto, cpu, cuda or mps; only for a model given by its path.
-        progress: called with the name of the task, the amount done and the total.
     """
+    expected, metric, progress = settings.expected, settings.metric, settings.progress or silent
     if metric is not None and expected is None:
         raise InvalidValue("`metric` is the score to compare with `expected`; give both")
     answers = None if expected is None else held_out_answers(expected)
-    trained = as_model(model, device)
+    trained = as_model(model, settings.device)
     if answers is not None:
         answers.require_task_of(trained)
         shown = answers.expected(metric).metric
@@ -117,17 +103,17 @@ def evaluate(
     parts = new_samples(
         trained,
         data,
-        data_seed=data_seed,
+        data_seed=settings.data_seed,
         progress=progress,
-        label=label,
-        domain=domain,
-        image=image,
-        options=options or {},
+        label=settings.label,
+        domain=settings.domain,
+        image=settings.image,
+        options=settings.options or {},
         labelled=True,
     )
     found: Sequence[DomainMetrics | NumberMetrics]
     measure = number_metrics if trained.target else domain_metrics
-    found, notes = measure(trained, parts, workers=workers, progress=progress)
+    found, notes = measure(trained, parts, workers=settings.workers, progress=progress)
     compared = None if answers is None else _compared(found, answers, metric)
     return Evaluation(trained, tuple(found), compared, tuple(notes))
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Unpack
 
-from shiftproof.api.load import Data, LoadOptions, checked_seed, load
+from shiftproof.api.load import Data, load
+from shiftproof.api.settings import FeaturesSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import refuse_data_itself, write_atomically
-from shiftproof.data.base import DomainDataset, Progress, silent
+from shiftproof.core.settings import keywords
+from shiftproof.data.base import DomainDataset, silent
+from shiftproof.data.settings import DataSettings
 from shiftproof.data.tables.feature_file import feature_bytes
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training.features import freeze, several_backbones
@@ -17,19 +19,8 @@ from shiftproof.training.features import freeze, several_backbones
 SUFFIX = ".parquet"
 
 
-def features(
-    data: Data,
-    out: str | os.PathLike[str],
-    *,
-    backbone: str | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    seed: int = 0,
-    device: str = "auto",
-    precision: str = "fp32",
-    workers: int | None = None,
-    progress: Progress = silent,
-    **loading: Unpack[LoadOptions],
-) -> DomainDataset:
+@keywords(FeaturesSettings)
+def features(data: Data, out: str | os.PathLike[str], settings: FeaturesSettings) -> DomainDataset:
     """Write the features that `freeze` trains on to a file, and return them as a dataset.
 
     The Parquet file has one row per image, with its label, its domain, and a vector for each
@@ -39,33 +30,25 @@ def features(
         data: images as for `load`, whose keywords (`image`, `image_size`, …) are also accepted
             here.
         out: the file to write, ending in .parquet.
-        backbone: resnet18, resnet50 or a timm name; separate several by commas.  By default the
-            dataset's default backbone.
-        weights: weights of the backbone: a file, `pretrained` or `random`; for several backbones,
-            one for all or one for each.
-        seed: seed of generated data.
-        device: auto, cpu, cuda or mps.
-        precision: fp32 or bf16.
-        workers: threads that prefetch images; by default one per core, at most eight.
-        progress: called with the name of the task, the amount done and the total.
     """
     path = Path(out).expanduser()
     if path.suffix.lower() != SUFFIX:
         raise InvalidValue(f"`out` must end in {SUFFIX}, not {path.name!r}")
     _check_out(path, data)
-    dataset = load(data, seed=checked_seed(seed), progress=progress, **loading)
+    progress = settings.progress or silent
+    dataset = load(data, seed=settings.seed, progress=progress, **settings.given(DataSettings))
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
         raise InvalidValue(f"`data` must be images, and {dataset.name} has none")
-    given = PRETRAINED if weights is None else os.fspath(weights)
+    weights = str(settings.weights or PRETRAINED)
     made = {}
-    for name, own in several_backbones(backbone or dataset.backbone, given):
+    for name, own in several_backbones(settings.backbone or dataset.backbone, weights):
         found = freeze(
             dataset,
             name,
             own,
-            device=device,
-            precision=precision,
-            workers=workers,
+            device=settings.device,
+            precision=settings.precision,
+            workers=settings.workers,
             progress=progress,
         )
         made[found.frozen["backbone"]] = found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
+from shiftproof.api.settings import PredictSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import refuse_data_itself, write_atomically
-from shiftproof.data.base import Progress, silent
+from shiftproof.core.settings import keywords
+from shiftproof.data.base import silent
 from shiftproof.inference.adaptation.label_shift import Adapted
 from shiftproof.inference.conformal import (
     Width,
@@ -84,22 +86,11 @@ class Predicted:
         return found
 
 
+@keywords(PredictSettings)
 def predict(
     model: TrainedModel | str | os.PathLike[str],
     data: pd.DataFrame | str | os.PathLike[str],
-    *,
-    keep: str | Sequence[str] = (),
-    sets: float | None = None,
-    interval: float | None = None,
-    expected: Runs | None = None,
-    adapt: str = "none",
-    domain: str | None = None,
-    image: str | None = None,
-    options: Mapping[str, str] | None = None,
-    data_seed: int | None = None,
-    workers: int | None = None,
-    device: str = "auto",
-    progress: Progress = silent,
+    settings: PredictSettings,
 ) -> Predicted:
     """Predict classes with probabilities, or numbers, and mark inputs unlike the training data.
 
@@ -107,43 +98,31 @@ def predict(
         model: a trained model, or the path of its run or file.
         data: inputs of the model, without labels: a data frame; the path of a table, an image
             folder, an image, a manifest or an array; or a dataset name.
-        keep: columns to copy to the result (tables).
-        sets: a probability, such as 0.9; adds the set of classes that contains the true class with
-            this probability at a new domain.  Needs `expected`.
-        interval: a probability; adds the interval that contains the number with this probability
-            at a new domain, computed from the runs of `expected`, or from domains held out during
-            training (best, linear, boosting, forest).
-        expected: the result of `train_each`, or the folder of its runs.
-        adapt: `auto` corrects the probabilities for the class proportions of the new site (see
-            `TrainedModel.predict`); with a domain column, each domain is a site.
-        domain: domain column; by default as in training, if it exists.
-        image: path column of a manifest; by default as in training.
-        options: options of the dataset, if `data` is a dataset name.
-        data_seed: seed of the dataset, if `data` is a dataset name; by default as in training.
-        workers: threads that prefetch images.
-        device: auto, cpu, cuda or mps; only for a model given by its path.
-        progress: called with the name of the task, the amount done and the total.
     """
+    sets, interval, adapt, expected = (
+        settings.sets, settings.interval, settings.adapt, settings.expected,
+    )  # fmt: skip
+    progress = settings.progress or silent
     check_asked(sets, interval, expected, adapt)
     answers = None if expected is None else held_out_answers(expected)
-    trained = as_model(model, device)
+    trained = as_model(model, settings.device)
     _check_model(trained, sets, interval, adapt, answers)
     width = None if interval is None else _width(trained, interval, answers)
     parts = new_samples(
         trained,
         data,
-        data_seed=data_seed,
+        data_seed=settings.data_seed,
         progress=progress,
-        domain=domain,
-        image=image,
-        keep=(keep,) if isinstance(keep, str) else tuple(keep),
-        options=options or {},
+        domain=settings.domain,
+        image=settings.image,
+        keep=settings.keep,
+        options=settings.options or {},
     )
     notes = [note for part in parts for note in part.notes]
     if interval is not None and width is not None and not width.promised:
         domains = len(answers.outputs) if answers else len(trained.domains)
         notes.append(_fewer("intervals", interval, domains, "the number"))
-    given: Any = {"workers": workers, "progress": progress}
+    given: Any = {"workers": settings.workers, "progress": progress}
     if trained.target:
         numbers = [
             (part, trained.predict_numbers(part.inputs, sites=part.domains, **given))

@@ -9,7 +9,9 @@ import numpy as np
 
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
+from shiftproof.api.settings import RecalibrateSettings
 from shiftproof.core.errors import DataError, nearest
+from shiftproof.core.settings import keywords
 from shiftproof.inference.adaptation.recalibrate import Recalibration
 from shiftproof.inference.model import TrainedModel
 
@@ -24,12 +26,11 @@ class Recalibrated(NamedTuple):
     result: Recalibration
 
 
+@keywords(RecalibrateSettings)
 def recalibrate(
     model: TrainedModel | str | os.PathLike[str],
     data: pd.DataFrame | str | os.PathLike[str],
-    *,
-    label: str | None = None,
-    device: str = "auto",
+    settings: RecalibrateSettings,
 ) -> Recalibrated:
     """Update a model with labelled rows of one new site, as far as these rows support it.
 
@@ -40,11 +41,9 @@ def recalibrate(
     Args:
         model: a trained model, or the path of its run or file.
         data: labelled rows of the new site: a table, or its path.
-        label: label column; by default as in training.
-        device: auto, cpu, cuda or mps; only for a model given by its path.
     """
-    trained = as_model(model, device)
-    (part,) = new_samples(trained, data, label=label, labelled=True)
+    trained = as_model(model, settings.device)
+    (part,) = new_samples(trained, data, label=settings.label, labelled=True)
     labels = list(part.labels or ())
     known = np.array([place for place, value in enumerate(labels) if value is not None], dtype=int)
     if not len(known):

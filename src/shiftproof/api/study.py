@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any
 
+from shiftproof import __version__
 from shiftproof.api.diagnose import ShiftReport, diagnose
-from shiftproof.api.load import Data, LoadOptions, checked_seed, load
+from shiftproof.api.load import Data, load
 from shiftproof.api.report import HELD_OUT, STUDY, report
 from shiftproof.api.run_folders import as_folder, folder_of
+from shiftproof.api.settings import LearningSettings, StudySettings
 from shiftproof.api.study_baselines import train_baselines
-from shiftproof.api.study_diagnosis import inputs_of, kept_or
 from shiftproof.api.study_evidence import evidence
-from shiftproof.api.train import prepare, train
+from shiftproof.api.train import check_metric, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.api.trained_run import TrainedRun
 from shiftproof.core.errors import DataError, RunConflict
-from shiftproof.core.files import read_json, write_json
-from shiftproof.core.standardize import checked_standardize
-from shiftproof.core.types import checked_class_weight
+from shiftproof.core.files import read_json, read_json_if_any, write_json
+from shiftproof.core.json_values import rebuilt
+from shiftproof.core.settings import keywords
 from shiftproof.data import DomainDataset
+from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import STUDY_RUN
 from shiftproof.reporting.page.answer.lead import lead, noun_of
@@ -30,9 +32,11 @@ from shiftproof.training.config import RunConfig
 from shiftproof.training.configure import configure
 from shiftproof.training.observers import Observer
 from shiftproof.training.run_folder import START_OVER, changes
+from shiftproof.training.settings import ConfigureSettings
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+# In the folder of a study.
+DIAGNOSED = "diagnosed.json"
+INPUTS, REPORT = "inputs", "report"
 
 
 @dataclass(frozen=True)
@@ -63,115 +67,63 @@ class Study:
         return lead(self.held_out.expected, self.noun, self.label_column)
 
 
-def study(
-    data: Data,
-    algorithm: str | BaseEstimator | None = None,
-    *,
-    hparams: Mapping[str, object] | None = None,
-    class_weight: str = "none",
-    steps: int = 5001,
-    seed: int = 0,
-    out: str | os.PathLike[str] | None = None,
-    backbone: str | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    freeze: bool = False,
-    standardize: str = "none",
-    private: bool = False,
-    device: str = "auto",
-    workers: int | None = None,
-    observer: Observer | None = None,
-    **loading: Unpack[LoadOptions],
-) -> Study:
+@keywords(StudySettings)
+def study(data: Data, settings: StudySettings) -> Study:
     """Diagnose, train with each domain held out in turn, train on all domains, and write a page.
 
-    Called again with the same settings, resume.
+    Called again with the same settings, resume.  The diagnosis measures the data before
+    standardisation.  The baselines are logistic or ridge regression and a random forest.
 
     Args:
         data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
-        algorithm: as in `train`: by default `best` for tables, arrays and features.
-        hparams: hyper-parameters, as in `train`.
-        class_weight: as in `train`; also used for the baselines.
-        steps: number of updates, for algorithms that are trained in steps.
-        seed: seed of all randomness.
-        out: folder of the study; by default one in `runs`, named after the data.  The diagnosis and
-            the runs are written to `held-out`, the baselines (logistic or ridge regression, and a
-            random forest) to `baselines`, the model to `model`, and the page to `report.html`.
-        backbone: as in `train`.
-        weights: as in `train`.
-        freeze: compute the features of all images with the backbone once, and train on them.
-        standardize: as in `train`; the diagnosis measures the data before standardisation.
-        private: leave rows, images and quantiles of the data out of the page, train private models
-            as in `train`, and train no baselines.
-        device: auto, cpu, cuda or mps.
-        workers: threads that prefetch images; by default one per core, at most eight.
-        observer: callbacks for progress, evaluations and notes; see `Observer`.
     """
-    observer = observer or Observer()
-    folder = folder_of(out)
-    checked_standardize(standardize)
-    checked_class_weight(class_weight)
+    observer = settings.observer or Observer()
+    folder = folder_of(settings.out)
+    seed = settings.seed_of_data
     # Keep the raw data: frozen features have no images to show.
-    raw = load(data, seed=checked_seed(seed, None), progress=observer.progress, **loading)
-    dataset, algorithm, hparams, backbone = prepare(
-        raw,
-        algorithm,
-        observer,
-        hparams=hparams,
-        seed=checked_seed(seed, None),
-        backbone=backbone,
-        weights=weights,
-        freeze=freeze,
-        device=device,
-        precision="fp32",
-        workers=workers,
-        loading={},
-    )
+    raw = load(data, seed=seed, progress=observer.progress, **settings.given(DataSettings))
+    plain = dict.fromkeys(DataSettings.__dataclass_fields__)
+    dataset, settings = prepare(raw, settings.but(**plain), observer)
     if len(dataset.domains) < 3:
         raise DataError(
             f"a study holds out each domain in turn and needs at least 3 domains; {dataset.name}"
             f" has {len(dataset.domains)}"
         )
+    check_metric(dataset, settings.metric)
     folder = folder or Path("runs", f"study-{as_folder(dataset.name)}")
-    settings: dict[str, Any] = {
-        "hparams": hparams,
-        "class_weight": class_weight,
-        "steps": steps,
-        "seed": seed,
-        "backbone": backbone,
-        "private": private,
-        "device": device,
-    }
     # Check the settings before the diagnosis, which takes time.
-    config = configure(within_domains(dataset, standardize), algorithm, **settings)
+    config = configure(
+        within_domains(dataset, settings.standardize), **settings.given(ConfigureSettings)
+    )
     _refuse_another(folder, config)
     raw_pixels = _are_photographs(dataset)
     found = kept_or(
         folder,
-        inputs_of(dataset, raw=raw_pixels, seed=seed),
+        inputs_of(dataset, raw=raw_pixels, seed=settings.seed),
         lambda: diagnose(
             dataset,
             raw=raw_pixels,
-            seed=seed,
-            device=device,
-            workers=workers,
+            seed=settings.seed,
+            device=settings.device,
+            workers=settings.workers,
             progress=observer.progress,
         ),
     )
     found.save(folder / HELD_OUT / "diagnosis.json")
-    settings |= {"standardize": standardize, "workers": workers, "observer": observer}
-    held_out = train_each(dataset, algorithm, out=folder / HELD_OUT, **settings)
+    training = settings.but(out=None, observer=observer).given(LearningSettings)
+    held_out = train_each(dataset, out=folder / HELD_OUT, **training)
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
         return Study(folder, found, held_out, None, None, *columns)
-    final = train(dataset, algorithm, out=folder / STUDY_RUN, **settings)
+    final = train(dataset, out=folder / STUDY_RUN, **training)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
-    if not private:
-        train_baselines(dataset, folder, seed, observer, class_weight)
+    if not settings.private:
+        train_baselines(dataset, folder, settings.seed, observer, settings.class_weight)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
-    shown = evidence(dataset, raw, held_out, found, seconds, private=private)
+    shown = evidence(dataset, raw, held_out, found, seconds, private=settings.private)
     write_json(folder / STUDY, shown.to_json())
-    page = report(folder).save(command="shiftproof study")
+    page = report(folder, metric=settings.metric).save(command="shiftproof study")
     return Study(folder, found, held_out, final, page, *columns)
 
 
@@ -188,3 +140,32 @@ def _refuse_another(folder: Path, asked: RunConfig) -> None:
 
 def _are_photographs(dataset: DomainDataset) -> bool:
     return dataset.regime in ("large-image", "huge-image") and dataset.preparation is None
+
+
+def inputs_of(dataset: DomainDataset, **settings: Any) -> str:
+    """Return a hash of what a diagnosis depends on: the data, the settings and the version."""
+    described = (dataset.name, dataset.notes, dataset.input_shape, sorted(dataset.columns.items()))
+    parts = (__version__, dataset.fingerprint, described, sorted(settings.items()))
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def kept_or(folder: Path, inputs: str, diagnose: Callable[[], ShiftReport]) -> ShiftReport:
+    """Return the stored diagnosis of these inputs, or compute and store it."""
+    found = read_kept(folder / DIAGNOSED, inputs)
+    if found is None:
+        found = diagnose()
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / DIAGNOSED, {INPUTS: inputs, REPORT: asdict(found)})
+    return found
+
+
+def read_kept(path: Path, inputs: str) -> ShiftReport | None:
+    """Return the diagnosis in a file; None if it is missing, damaged or of other inputs."""
+    try:
+        value = read_json_if_any(path, (INPUTS, REPORT))
+        if value is None or value[INPUTS] != inputs:
+            return None
+        report: ShiftReport = rebuilt(ShiftReport, value[REPORT])
+    except (DataError, ValueError):
+        return None  # measuring again gives the same diagnosis
+    return report

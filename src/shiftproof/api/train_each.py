@@ -5,27 +5,24 @@ from __future__ import annotations
 import hashlib
 import html
 import math
-import os
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.best_settings import check_metric
-from shiftproof.api.load import Data, LoadOptions, checked_seed
+from shiftproof.api.load import Data
 from shiftproof.api.run_folders import as_folder, folder_of
+from shiftproof.api.settings import LearningSettings, TrainEachSettings
 from shiftproof.api.side_by_side import Waiting, processes_for, train_together
-from shiftproof.api.train import prepare
+from shiftproof.api.train import check_metric, prepare
 from shiftproof.api.trained_run import TrainedRun, adaptation_entry
-from shiftproof.core.standardize import ADAPTATION, checked_standardize
-from shiftproof.core.types import CROSS_ENTROPY, checked_class_weight
+from shiftproof.core.settings import keywords
+from shiftproof.core.standardize import ADAPTATION
+from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.scores import mean_scores, worst_scores
-from shiftproof.training.choose_vector import ALL
-from shiftproof.training.config import DEFAULT_EVALUATION
 from shiftproof.training.held_out import (
     AnyHeldOut,
     HeldOutNumbers,
@@ -37,7 +34,6 @@ from shiftproof.training.outputs import AnyOutputs, of_numbers
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
-    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -146,94 +142,28 @@ class LeaveOneOut:
         return f"<h4>{html.escape(title)}</h4>{table}<p>{html.escape(summary)}</p>"
 
 
-def train_each(
-    data: Data,
-    algorithm: str | BaseEstimator | None = None,
-    *,
-    hparams: Mapping[str, object] | None = None,
-    metric: str | None = None,
-    loss: str | None = None,
-    class_weight: str = "none",
-    steps: int = 5001,
-    seed: int = 0,
-    data_seed: int | None = None,
-    out: str | os.PathLike[str] | None = None,
-    backbone: str | None = None,
-    weights: str | os.PathLike[str] | None = None,
-    freeze: bool = False,
-    pool: str = ALL,
-    holdout: float | None = None,
-    eval_every: int | None = None,
-    evaluate: str | Sequence[str] = DEFAULT_EVALUATION,
-    device: str = "auto",
-    precision: str = "fp32",
-    average: str = "none",
-    augment_validation: bool = False,
-    private: bool = False,
-    standardize: str = "none",
-    workers: int | None = None,
-    threads: int | None = None,
-    checkpoint_seconds: float = 5.0,
-    compile: bool = False,
-    observer: Observer | None = None,
-    **loading: Unpack[LoadOptions],
-) -> LeaveOneOut:
+@keywords(TrainEachSettings)
+def train_each(data: Data, settings: TrainEachSettings) -> LeaveOneOut:
     """Train one model for each domain, with that domain held out; the data is loaded once.
 
-    The parameters are those of `train`.  `metric` is also the
-    score that `expected` shows first, by default accuracy, or MAE in regression.  With `out`, each
-    run gets a subfolder named after the held-out domain.  Algorithms that are fitted at once run in
-    as many processes as cores and memory allow, if they take long.
+    The parameters are those of `train`.  With `out`, each run gets a subfolder named after the
+    held-out domain.  Algorithms that are fitted at once run in as many processes as cores and
+    memory allow, if they take long.
+
+    Args:
+        data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
     """
-    folder = folder_of(out)
+    folder, observer, metric = folder_of(settings.out), settings.observer, settings.metric
     if metric is not None:
         Expected({}, metric)  # check the metric before training
-    checked_standardize(standardize)
-    checked_class_weight(class_weight)
-    dataset, algorithm, hparams, backbone = prepare(
-        data,
-        algorithm,
-        observer or Observer(),
-        hparams=hparams,
-        seed=checked_seed(seed, data_seed),
-        backbone=backbone,
-        weights=weights,
-        freeze=freeze,
-        device=device,
-        precision=precision,
-        workers=workers,
-        loading=loading,
-    )
+    dataset, settings = prepare(data, settings, observer or Observer())
     check_metric(dataset, metric)  # before training
-    settings: dict[str, Any] = {
-        "algorithm": algorithm,
-        "hparams": hparams,
-        "metric": metric,
-        "loss": loss,
-        "class_weight": class_weight,
-        "steps": steps,
-        "seed": seed,
-        "data_seed": data_seed,
-        "backbone": backbone,
-        "pool": pool,
-        "holdout": holdout,
-        "eval_every": eval_every,
-        "evaluate": evaluate,
-        "device": device,
-        "precision": precision,
-        "average": average,
-        "augment_validation": augment_validation,
-        "private": private,
-        "standardize": standardize,
-        "workers": workers,
-        "threads": threads,
-        "checkpoint_seconds": checkpoint_seconds,
-        "compile": compile,
-    }
     waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]
+    algorithm = settings.algorithm
     at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator
     processes = processes_for(dataset, len(waiting)) if at_once else 1
-    runs = train_together(waiting, dataset, settings, observer or Observer(), processes)
+    same = settings.but(out=None, observer=None).given(LearningSettings)
+    runs = train_together(waiting, dataset, same, observer or Observer(), processes)
     if dataset.target:
         numbers = [
             held_out_numbers(

@@ -15,7 +15,7 @@ import time
 import traceback
 import warnings
 
-import typer
+import click
 
 from shiftproof import __version__
 from shiftproof.cli import (
@@ -36,9 +36,8 @@ from shiftproof.cli import (
     sweep,
     train,
 )
-from shiftproof.cli.groups import CommandGroup
+from shiftproof.cli._options import Group
 from shiftproof.cli.messages import in_options, running
-from shiftproof.cli.several_labels import for_each_label
 from shiftproof.core.errors import ShiftproofError
 from shiftproof.core.text import printable
 
@@ -46,46 +45,24 @@ INTERRUPTED = "Interrupted. Run the same command again to resume."
 OUT_OF_MEMORY = "not enough memory; use a smaller `batch_size` or a smaller network"
 
 
-app = typer.Typer(
+@click.group(
+    cls=Group,
     name="shiftproof",
-    cls=CommandGroup,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: [bold]shiftproof demo[/]",
 )
-app.command(epilog=demo.EXAMPLE)(demo.demo)
-app.command(epilog=study.EXAMPLE)(for_each_label(study.study))
-app.command(epilog=diagnose.EXAMPLE)(for_each_label(diagnose.diagnose, folder=False))
-app.command(epilog=features.EXAMPLE)(features.features)
-app.command(epilog=train.EXAMPLE)(for_each_label(train.train))
-app.command(epilog=expect.EXAMPLE)(for_each_label(expect.expect))
-app.command(epilog=predict.EXAMPLE)(predict.predict)
-app.command("compare-sites", epilog=compare_sites.EXAMPLE)(compare_sites.compare_sites)
-app.command(epilog=recalibrate.EXAMPLE)(recalibrate.recalibrate)
-app.command(epilog=evaluate.EXAMPLE)(evaluate.evaluate)
-app.command(epilog=export.EXAMPLE)(export.export)
-app.command(epilog=sweep.EXAMPLE)(sweep.sweep)
-app.command(epilog=report.EXAMPLE)(report.report)
-app.command(epilog=reproduce.EXAMPLE)(reproduce.reproduce)
-app.command(epilog=algorithms.EXAMPLE)(algorithms.algorithms)
-app.add_typer(data.app, name="data", cls=CommandGroup, epilog=data.EXAMPLE)
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        print(f"shiftproof {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def shiftproof(
-    version: bool = typer.Option(
-        False, "--version", callback=_print_version, is_eager=True, help="Print the version."
-    ),
-) -> None:
+@click.version_option(__version__, message="shiftproof %(version)s", help="Print the version.")
+def app() -> None:
     """Train models that hold up on domains they have never seen."""
+
+
+for _command in (
+    *(demo.demo, study.study, diagnose.diagnose, features.features, train.train, expect.expect),
+    *(predict.predict, compare_sites.compare_sites, recalibrate.recalibrate, evaluate.evaluate),
+    *(export.export, sweep.sweep, report.report, reproduce.reproduce, algorithms.algorithms),
+    data.app,
+):
+    app.add_command(_command)
 
 
 def main() -> None:
@@ -104,15 +81,15 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"
     running.set(None)
     try:
-        app(prog_name="shiftproof")
+        sys.exit(app.main(prog_name="shiftproof", standalone_mode=False))
     except ShiftproofError as error:
         _fail(str(error))
-    except SystemExit as ended:
-        # Typer exits like this after Ctrl-C; a command that handles Ctrl-C prints its own message.
-        if isinstance(getattr(ended.__context__, "__cause__", None), KeyboardInterrupt):
-            print(INTERRUPTED, file=sys.stderr)
-        raise
-    except KeyboardInterrupt:  # before Typer runs the command
+    except click.exceptions.NoArgsIsHelpError:
+        sys.exit(2)  # making the error has printed the help
+    except (click.Abort, KeyboardInterrupt) as ended:
+        if isinstance(ended, click.Abort) and ended.__cause__ is None:
+            sys.exit(1)  # the answer to a question was no
+        # A command that handles Ctrl-C prints its own message.
         print(INTERRUPTED, file=sys.stderr)
         sys.exit(130)
     except BrokenPipeError:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
-from shiftproof.cli.preflight import check_settings
-
-EXAMPLE = "Example: [bold]shiftproof algorithms idm[/]"
+from shiftproof.cli._options import Argument, command
+from shiftproof.core.settings import Settings
+from shiftproof.training.settings import TrainingSettings
 
 
-def algorithms(
-    name: Annotated[str | None, typer.Argument(help="Algorithm to describe.")] = None,
-) -> None:
+@command(
+    Settings,
+    Argument("name", "Algorithm to describe.", required=False),
+    example="[bold]shiftproof algorithms idm[/]",
+)
+def algorithms(name: str | None, settings: Settings) -> None:
     """List the algorithms, or describe one."""
-    check_settings(name)
+    TrainingSettings(name)  # check the name before the imports
     from rich.console import Console
 
     from shiftproof.learners.algorithms import ALGORITHMS

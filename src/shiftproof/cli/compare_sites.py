@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated
+from dataclasses import dataclass
 
-import typer
-
-from shiftproof.cli import options
+from shiftproof.cli._options import RUN, Argument, AsJson, command
 from shiftproof.cli.preflight import check_model
+from shiftproof.training.settings import DeviceSettings
 
-EXAMPLE = "Example: [bold]shiftproof compare-sites runs/first new-patients.csv[/]"
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(DeviceSettings, AsJson):
+    """The options of `shiftproof compare-sites`."""
 
 
-def compare_sites(
-    run: options.RunOrModel,
-    data: Annotated[str, typer.Argument(help="Rows of one new site; no labels are needed.")],
-    device: options.Device = "auto",
-    as_json: options.AsJson = False,
-) -> None:
+@command(
+    CompareOptions,
+    RUN,
+    Argument("data", "Rows of one new site; no labels are needed."),
+    example="[bold]shiftproof compare-sites runs/first new-patients.csv[/]",
+    name="compare-sites",
+)
+def compare_sites(run: str, data: str, settings: CompareOptions) -> None:
     """Show which training domain a new site resembles, what is new there, and what to expect.
 
     The expected accuracy comes from the model's confidence there, corrected by how far confidence
@@ -28,9 +32,9 @@ def compare_sites(
     from shiftproof import api
     from shiftproof.reporting.adaptation import comparison_lines
 
-    found = api.compare_sites(run, data, device=device)
-    if as_json:
+    found = api.compare_sites(run, data, device=settings.device)
+    if settings.as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
-    for line in comparison_lines(found, api.load_model(run, device).classes):
+    for line in comparison_lines(found, api.load_model(run, settings.device).classes):
         print(line)

@@ -4,29 +4,54 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
+
+from shiftproof.cli._options import Argument, AsJson, Group, command
+from shiftproof.core.settings import Settings, flag, setting
 
 if TYPE_CHECKING:
     from shiftproof.data.base import Progress
     from shiftproof.data.library.base import LocalCopy
 
-EXAMPLE = "Example: [bold]shiftproof data import pacs ~/Downloads/PACS.zip[/]"
-
-app = typer.Typer(
-    no_args_is_help=True,
-    rich_markup_mode="rich",
-    help="List datasets, download or import them, check them.",
-)
-
-Name = Annotated[str, typer.Argument(help="A dataset; see [bold]shiftproof data list[/].")]
-Replace = Annotated[bool, typer.Option("--replace", help="Overwrite an existing copy.")]
+NAME = Argument("name", "A dataset; see [bold]shiftproof data list[/].")
 
 
-@app.command("list", epilog="Example: [bold]shiftproof data list[/]")
-def list_() -> None:
+@click.group(cls=Group, name="data", no_args_is_help=True)
+def app() -> None:
+    """List datasets, download or import them, check them."""
+
+
+app.example = "[bold]shiftproof data import pacs ~/Downloads/PACS.zip[/]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replace(Settings):
+    """Whether to overwrite."""
+
+    replace: bool = setting(False, flag, "Overwrite an existing copy.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportOptions(Replace):
+    """The options of `shiftproof data import`."""
+
+    link: bool = setting(False, flag, "Make hard links instead of copies, to save space.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemoveOptions(Settings):
+    """The options of `shiftproof data remove`."""
+
+    yes: bool = setting(False, flag, "Do not ask.", letter="y")
+
+
+@app.add_command
+@command(Settings, example="[bold]shiftproof data list[/]", name="list")
+def list_(settings: Settings) -> None:
     """List all datasets, and which of them are on this machine."""
     from rich.console import Console
 
@@ -38,8 +63,9 @@ def list_() -> None:
     Console().print(dataset_table(dict(DATASETS.items()), copies))
 
 
-@app.command(epilog="Example: [bold]shiftproof data show pacs[/]")
-def show(name: Name) -> None:
+@app.add_command
+@command(Settings, NAME, example="[bold]shiftproof data show pacs[/]")
+def show(name: str, settings: Settings) -> None:
     """Show a dataset's domains, classes, counts, licence, sources and options."""
     from rich.console import Console
 
@@ -54,44 +80,47 @@ def show(name: Name) -> None:
         console.print(part)
 
 
-@app.command(epilog="Example: [bold]shiftproof data pull pacs[/]")
-def pull(name: Name, replace: Replace = False) -> None:
+@app.add_command
+@command(Replace, NAME, example="[bold]shiftproof data pull pacs[/]")
+def pull(name: str, settings: Replace) -> None:
     """Download and import a dataset. Run the same command again to resume."""
     from shiftproof.data.library.importing import pull_dataset
 
     _add(
         name,
-        lambda progress: pull_dataset(name, replace=replace, progress=progress),
+        lambda progress: pull_dataset(name, replace=settings.replace, progress=progress),
         "Interrupted. Run the same command again to resume.",
     )
 
 
-@app.command("import", epilog=EXAMPLE)
-def import_(
-    name: Name,
-    path: Annotated[Path, typer.Argument(help="A folder or an archive, as published.")],
-    replace: Replace = False,
-    link: Annotated[
-        bool, typer.Option("--link", help="Make hard links instead of copies, to save space.")
-    ] = False,
-) -> None:
+@app.add_command
+@command(
+    ImportOptions,
+    NAME,
+    Argument("path", "A folder or an archive, as published."),
+    example=app.example,
+    name="import",
+)
+def import_(name: str, path: str, settings: ImportOptions) -> None:
     """Import a dataset that you already have, or part of it."""
     from shiftproof.data.library.importing import import_dataset
 
     _add(
         name,
-        lambda progress: import_dataset(name, path, replace=replace, link=link, progress=progress),
+        lambda progress: import_dataset(
+            name, Path(path), replace=settings.replace, link=settings.link, progress=progress
+        ),
         "Interrupted. Nothing was changed. Run the same command again to start over.",
     )
 
 
-@app.command(epilog="Example: [bold]shiftproof data check pacs[/]")
-def check(
-    data: Annotated[
-        str, typer.Argument(metavar="NAME|DIR", help="A dataset, or a folder DIR/domain/class/.")
-    ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-) -> None:
+@app.add_command
+@command(
+    AsJson,
+    Argument("data", "A dataset, or a folder DIR/domain/class/.", metavar="NAME|DIR"),
+    example="[bold]shiftproof data check pacs[/]",
+)
+def check(data: str, settings: AsJson) -> None:
     """Read every image and find missing, unreadable, repeated and leaked ones.
 
     The exit code is 1 if there are errors, which make results wrong.
@@ -102,29 +131,27 @@ def check(
     from shiftproof.data.library.importing import check_data
     from shiftproof.reporting.data import check_report
 
-    with LoadingBar(quiet=as_json) as progress:
+    with LoadingBar(quiet=settings.as_json) as progress:
         result = check_data(data, progress)
-    if as_json:
+    if settings.as_json:
         print(json.dumps(result.to_json(), ensure_ascii=False))
     else:
         console = Console()
         for part in check_report(data, result):
             console.print(part, soft_wrap=True)
-    raise typer.Exit(0 if result.sound else 1)
+    raise click.exceptions.Exit(0 if result.sound else 1)
 
 
-@app.command(epilog="Example: [bold]shiftproof data remove pacs[/]")
-def remove(
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> None:
+@app.add_command
+@command(RemoveOptions, NAME, example="[bold]shiftproof data remove pacs[/]")
+def remove(name: str, settings: RemoveOptions) -> None:
     """Delete a dataset that was pulled or imported."""
     from shiftproof.data.library.base import folder_of, library_datasets
     from shiftproof.data.library.importing import remove_dataset
 
     folder = folder_of(name)
-    if not yes and name in library_datasets() and folder.exists():
-        typer.confirm(f"Delete {folder}?", abort=True)
+    if not settings.yes and name in library_datasets() and folder.exists():
+        click.confirm(f"Delete {folder}?", abort=True)
     remove_dataset(name)
     print(f"removed {folder}")
 
@@ -141,8 +168,8 @@ def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str
         with LoadingBar() as progress:
             held = work(progress)
     except KeyboardInterrupt:
-        typer.echo(when_interrupted, err=True)
-        raise typer.Exit(130) from None
+        click.echo(when_interrupted, err=True)
+        raise click.exceptions.Exit(130) from None
     console = Console()
     for part in local_copy_report(library_datasets()[name], held):
         console.print(part)

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
-from shiftproof.cli.options import AsJson, Device
+from shiftproof.cli._options import AsJson, command
+from shiftproof.core.settings import path, setting, whole
+from shiftproof.training.settings import DeviceSettings
 
-EXAMPLE = "Example: [bold]shiftproof demo --seed 1[/]"
+
+@dataclass(frozen=True, kw_only=True)
+class DemoOptions(DeviceSettings, AsJson):
+    """The options of `shiftproof demo`."""
+
+    seed: int = setting(
+        0, whole(0), "Seed of the data and of the starting weights.", panel="Training"
+    )
+    out: Path = setting(
+        Path("shiftproof-demo"), path, "Folder for the two runs, the picture and the page."
+    )
 
 
-def demo(
-    seed: Annotated[int, typer.Option(help="Seed of the data and of the starting weights.")] = 0,
-    out: Annotated[
-        Path, typer.Option(help="Folder for the two runs, the picture and the page.")
-    ] = Path("shiftproof-demo"),
-    device: Device = "auto",
-    as_json: AsJson = False,
-) -> None:
+@command(DemoOptions, example="[bold]shiftproof demo --seed 1[/]")
+def demo(settings: DemoOptions) -> None:
     """Train ERM and IDM on Colored MNIST and compare them where the colours are reversed."""
     from rich.console import Console
 
@@ -28,15 +34,18 @@ def demo(
     from shiftproof.reporting.demo import demo_sentence, demo_table, write_demo
     from shiftproof.sweeps.demo import CEILING, run_demo
 
-    folder = out / f"seed-{seed}"
-    done = run_demo(seed, folder, lambda name: ProgressBar(name.upper(), quiet=as_json), device)
+    seed, as_json = settings.seed, settings.as_json
+    folder = settings.out / f"seed-{seed}"
+    done = run_demo(
+        seed, folder, lambda name: ProgressBar(name.upper(), quiet=as_json), settings.device
+    )
     name, last = done.last
     if last.status == "stopped":
-        typer.echo("Interrupted. Run the same command again to resume.", err=True)
-        raise typer.Exit(130)
+        click.echo("Interrupted. Run the same command again to resume.", err=True)
+        raise click.exceptions.Exit(130)
     if last.status == "diverged":
-        typer.echo(f"{name} diverged at step {last.step}", err=True)
-        raise typer.Exit(1)
+        click.echo(f"{name} diverged at step {last.step}", err=True)
+        raise click.exceptions.Exit(1)
     picture, page = write_demo(done, folder)
     accuracies = done.accuracies
     seconds = {name: result.seconds for name, result in done.results.items()}

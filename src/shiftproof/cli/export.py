@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from shiftproof.cli import options
-
-EXAMPLE = "Example: [bold]shiftproof export runs/first --to onnx --out heart.onnx[/]"
+from shiftproof.cli._options import RUN, command
+from shiftproof.core.settings import Settings, path, setting, text
 
 
-def export(
-    run: options.RunOrModel,
-    to: Annotated[str, typer.Option(help="Format: onnx or safetensors.")],
-    out: Annotated[
-        Path | None,
-        typer.Option(help="File to write; default exported.onnx or .safetensors beside the model."),
-    ] = None,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(Settings):
+    """The options of `shiftproof export`."""
+
+    to: str = setting(None, text, "Format: onnx or safetensors.", required=True)
+    out: Path | None = setting(
+        None, path, "File to write; default exported.onnx or .safetensors beside the model."
+    )
+
+
+@command(
+    ExportOptions, RUN, example="[bold]shiftproof export runs/first --to onnx --out heart.onnx[/]"
+)
+def export(run: str, settings: ExportOptions) -> None:
     """Export a model to ONNX or safetensors.
 
     The preprocessing is part of the model, or is described in a JSON file beside it.
@@ -28,7 +31,7 @@ def export(
 
     from shiftproof import api
 
-    with Console(stderr=True).status(f"exporting to {to}"):
-        written = api.export(run, to, out)
+    with Console(stderr=True).status(f"exporting to {settings.to}"):
+        written = api.export(run, settings.to, settings.out)
     beside = written.with_suffix(".json")
     print(f"the model is in {written}; {beside} describes its inputs and outputs")

@@ -22,22 +22,16 @@ import shlex
 from contextvars import ContextVar
 from typing import Any
 
-# The running command, of typer's or click's type; set in `shiftproof.cli`.
+# The running command, of click's type; set in `shiftproof.cli`.
 running: ContextVar[Any] = ContextVar("running", default=None)
 
 # Parameters with other names on the command line; the first name that the command has is used.
 OTHER_NAMES = {
     "algorithm": ("algorithms",),
     "algorithms": ("algorithm",),
-    "data_options": ("data_option",),
     "datasets": ("data",),
     "folder": ("out",),
-    "format": ("format_",),
-    "hparams": ("hparam",),
     "model": ("run",),
-    "options": ("data_option",),
-    "selections": ("selection",),
-    "test_domains": ("test_domain",),
 }
 _QUOTED = re.compile(r"`(?P<name>[A-Za-z_]\w*)(?:=(?P<value>[^`]+))?`")
 
@@ -59,10 +53,10 @@ def _spoken(command: Any, quoted: re.Match[str]) -> str:
     for candidate in (name, *OTHER_NAMES.get(name, ())):
         if candidate in parameters:
             return _assigned(parameters[candidate], value)
-    for option, names in (("hparam", _hyper_parameters), ("data_option", _data_options)):
-        if option in parameters and name in names():
+    for setting, names in (("hparams", _hyper_parameters), ("options", _data_options)):
+        if setting in parameters and name in names():
             given = "" if value is None else f"={_word(_literal(value))}"
-            return f"--{option.replace('_', '-')} {name}{given}"
+            return f"{max(parameters[setting].opts, key=len)} {name}{given}"
     return quoted[0]
 
 

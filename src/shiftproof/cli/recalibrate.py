@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from shiftproof.cli import options
-from shiftproof.cli.options import option
+from shiftproof.api.settings import RecalibrateSettings
+from shiftproof.cli._options import RUN, Argument, AsJson, command
 from shiftproof.cli.preflight import check_model
+from shiftproof.core.settings import path, setting
 
-EXAMPLE = "Example: [bold]shiftproof recalibrate runs/first new-labelled.csv --out runs/new-site[/]"
+
+@dataclass(frozen=True, kw_only=True)
+class RecalibrateOptions(RecalibrateSettings, AsJson):
+    """The options of `shiftproof recalibrate`."""
+
+    out: Path | None = setting(None, path, "Folder to write the updated model to; default none.")
 
 
-def recalibrate(
-    run: options.RunOrModel,
-    data: Annotated[str, typer.Argument(help="Labelled rows of one new site, at least 20.")],
-    label: options.LabelColumn = None,
-    device: options.Device = "auto",
-    out: Annotated[
-        Path | None, option("Output", "Folder to write the updated model to; default none.")
-    ] = None,
-    as_json: options.AsJson = False,
-) -> None:
+@command(
+    RecalibrateOptions,
+    RUN,
+    Argument("data", "Labelled rows of one new site, at least 20."),
+    example="[bold]shiftproof recalibrate runs/first new-labelled.csv --out runs/new-site[/]",
+)
+def recalibrate(run: str, data: str, settings: RecalibrateOptions) -> None:
     """Update the intercept, slope or effects of a model with a few labelled rows of a new site.
 
     A closed testing procedure decides which of them to update. The updated model is adapted to this
@@ -34,9 +35,9 @@ def recalibrate(
     from shiftproof import api
     from shiftproof.reporting.adaptation import recalibration_lines
 
-    found = api.recalibrate(run, data, label=label, device=device)
-    written = None if out is None else found.model.save(out)
-    if as_json:
+    found = api.recalibrate(run, data, **settings.given(RecalibrateSettings))
+    written = None if settings.out is None else found.model.save(settings.out)
+    if settings.as_json:
         print(json.dumps(found.result.to_dict(), ensure_ascii=False))
         return
     for line in recalibration_lines(found.result):

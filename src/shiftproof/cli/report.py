@@ -5,75 +5,56 @@ from __future__ import annotations
 import shlex
 import sys
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
+from shiftproof.api.settings import ReportSettings
+from shiftproof.cli._options import Argument, command
 from shiftproof.cli.messages import in_options
-from shiftproof.cli.options import split
 from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.settings import path, setting, text
 from shiftproof.core.text import counted
 
-EXAMPLE = "Example: [bold]shiftproof report runs/sweep --format html --out results.html[/]"
 # Formats that hold the runs themselves instead of tables.
 RUN_FORMATS = ("domainbed", "records")
 # Formats for programs; notes on the runs are printed to standard error instead.
 NO_NOTES = ("csv", "chosen", "ranks", "domainbed")
+FOLDERS = Argument(
+    "folders",
+    "Folder of a sweep (Shiftproof or DomainBed) or of runs of [bold]shiftproof train[/], or a file"
+    " of records; several are combined.",
+    nargs=-1,
+    required=True,
+)
 
 
-def report(
-    folders: Annotated[
-        list[Path],
-        typer.Argument(
-            help="Folder of a sweep (Shiftproof or DomainBed) or of runs of [bold]shiftproof"
-            " train[/], or a file of records; several are combined."
-        ),
-    ],
-    format_: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            help="Tables: text, markdown, latex or csv; chosen lists the run, step and"
-            " hyper-parameters behind each number; html is one page with tables, charts and"
-            " settings; ranks is a critical-difference diagram (SVG). The runs themselves:"
-            " domainbed (a folder of DomainBed's logs) or records (one file).",
-        ),
-    ] = "text",
-    selection: Annotated[
-        str | None,
-        typer.Option(
-            help="Selection methods, separated by commas; retrained for retrained runs; default all"
-            " that the runs allow."
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Baseline algorithm; default erm, if present.")
-    ] = None,
-    metric: Annotated[
-        str | None,
-        typer.Option(
-            help="Main score of held-out domains on the html page, as in expect; default the score"
-            " that the models were optimised for, or accuracy (numbers: mae)."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="File to write; html is written to report.html in the folder by default."
-        ),
-    ] = None,
-    as_domainbed: Annotated[
-        bool,
-        typer.Option(
-            "--as-domainbed",
-            help="Select also among diverged and unfinished runs, and pool all records of a run,"
-            " as DomainBed's tool does.",
-        ),
-    ] = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(ReportSettings):
+    """The options of `shiftproof report`."""
+
+    format: str = setting(
+        "text",
+        text,
+        "Tables: text, markdown, latex or csv; chosen lists the run, step and hyper-parameters"
+        " behind each number; html is one page with tables, charts and settings; ranks is a"
+        " critical-difference diagram (SVG). The runs themselves: domainbed (a folder of"
+        " DomainBed's logs) or records (one file).",
+    )
+    out: Path | None = setting(
+        None, path, "File to write; html is written to report.html in the folder by default."
+    )
+
+
+@command(
+    ReportOptions,
+    FOLDERS,
+    example="[bold]shiftproof report runs/sweep --format html --out results.html[/]",
+)
+def report(folders: tuple[str, ...], settings: ReportOptions) -> None:
     """Print the tables of a sweep: accuracies, ranks, tests against a baseline; or write a page."""
+    format_, out = settings.format, settings.out
     from shiftproof.api.report import FORMATS, report as read, write_records
 
     if format_ not in (*FORMATS, *RUN_FORMATS):
@@ -81,15 +62,9 @@ def report(
     if format_ in RUN_FORMATS and out is None:
         raise InvalidValue(f"--format {format_} writes runs: give --out")
     if format_ == "records" and out is not None:
-        print(f"{out}: {write_records(folders, out)} runs")
+        print(f"{out}: {write_records([Path(folder) for folder in folders], out)} runs")
         return
-    found = read(
-        *folders,
-        selection=split(selection),
-        baseline=baseline,
-        as_domainbed=as_domainbed,
-        metric=metric,
-    )
+    found = read(*folders, **settings.given(ReportSettings))
     found = replace(found, notes=tuple(map(in_options, found.notes)))
     if format_ in NO_NOTES:
         for note in found.notes:
@@ -110,4 +85,4 @@ def report(
         reasons = dict.fromkeys(run.origin.failure for run in found.runs if run.origin.failure)
         why = next(iter(reasons), "their folders do not say why")
         print(f"all {counted(len(found.runs), 'run')} failed: {why}", file=sys.stderr)
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)

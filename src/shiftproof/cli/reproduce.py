@@ -2,114 +2,121 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from shiftproof.cli import options
-from shiftproof.cli.options import parse_assignments, split
+from shiftproof.api.settings import ExecutorSettings, SweepSettings
+from shiftproof.cli._options import Argument, Quiet, command
 from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.settings import joined, one_of, pairs, path, same, setting, whole
 
 if TYPE_CHECKING:
     from shiftproof.paper.studies import Findings
 
-EXAMPLE = "Example: [bold]shiftproof reproduce table1 --scale lite --out reproduction[/]"
 RUNNING_TIME = "running-time"
 STUDIES = (
     "table1", "figure1", "table2", "ablation-components", "ablation-gradient",
     "ablation-representation", "ablation-pdm", RUNNING_TIME,
 )  # fmt: skip
-# Options that apply only to runs, not to reading records or timing.
+# Settings that apply only to runs, not to reading records or timing.
 OF_RUNS = (
     "dry_run", "executor", "ray_address", "workers", "precision", "retry_failed", "backbone",
     "weights",
 )  # fmt: skip
-# Options that do not apply to a study.
+# Settings that do not apply to a study.
 UNUSED = {
-    "table1": ("n_hparams", "test_domain", "selection"),
-    "figure1": ("n_hparams", "test_domain", "selection", "rows"),
+    "table1": ("n_hparams", "test_domains", "selection"),
+    "figure1": ("n_hparams", "test_domains", "selection", "rows"),
     RUNNING_TIME: (
-        "records", "scale", "runs", "rows", "data", "n_hparams", "test_domain", "selection",
+        "records", "scale", "runs", "rows", "data", "n_hparams", "test_domains", "selection",
         *OF_RUNS,
     ),
 }  # fmt: skip
 
 
-def reproduce(
-    context: typer.Context,
-    name: Annotated[str, typer.Argument(metavar="NAME", help=f"One of {', '.join(STUDIES)}.")],
-    scale: Annotated[
-        str, typer.Option(help="full (as published) or lite (reduced size, data in the package).")
-    ] = "full",
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of the runs, tables and figures, shared by all studies; default"
-            " reproduction. With --records, nothing is written by default."
-        ),
-    ] = None,
-    runs: Annotated[
-        int | None,
-        typer.Option(
-            help="Repetitions with other data seeds; default 10 for table1 and 3 otherwise (lite:"
-            " 3, table2 1); figure1 uses the first."
-        ),
-    ] = None,
-    n_hparams: Annotated[
-        int | None, typer.Option(help="Draws of hyper-parameters (DomainBed); default 20; lite 3.")
-    ] = None,
-    rows: Annotated[
-        str | None, typer.Option(help="Rows of the table to run, by name, separated by commas.")
-    ] = None,
-    datasets: Annotated[
-        str | None, typer.Option(help="Datasets of the study to run, separated by commas.")
-    ] = None,
-    data: Annotated[
-        list[str] | None, typer.Option(help="DATASET=FOLDER, to replace a dataset; repeatable.")
-    ] = None,
-    test_domain: options.TestDomains = None,
-    selection: Annotated[
-        str | None,
-        typer.Option(
-            help="Selection methods (DomainBed), separated by commas: default oracle; for table2"
-            " training-domain too and, at full scale, leave-one-domain-out."
-        ),
-    ] = None,
-    backbone: Annotated[
-        str, typer.Option(help="Network that computes the features of images (lite).")
-    ] = "resnet50",
-    weights: options.FrozenWeights = "pretrained",
-    records: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a sweep or file of records to read instead of running."),
-    ] = None,
-    executor: options.Executor = "local",
-    ray_address: options.RayAddress = None,
-    workers: options.RunsAtOnce = None,
-    device: options.Device = "auto",
-    precision: options.Precision = "fp32",
-    retry_failed: options.RetryFailed = False,
-    dry_run: options.DryRun = False,
-    quiet: options.Quiet = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class ReproduceOptions(ExecutorSettings, Quiet):
+    """The options of `shiftproof reproduce`."""
+
+    scale: str = setting(
+        "full",
+        one_of(("full", "lite")),
+        "full (as published) or lite (reduced size, data in the package).",
+        panel="Runs",
+    )
+    out: Path | None = setting(
+        None,
+        path,
+        "Folder of the runs, tables and figures, shared by all studies; default reproduction. With"
+        " --records, nothing is written by default.",
+    )
+    runs: int | None = setting(
+        None,
+        whole(1),
+        "Repetitions with other data seeds; default 10 for table1 and 3 otherwise (lite: 3, table2"
+        " 1); figure1 uses the first.",
+        panel="Runs",
+    )
+    n_hparams: int | None = setting(
+        None,
+        whole(1),
+        "Draws of hyper-parameters (DomainBed); default 20; lite 3.",
+        panel="Runs",
+    )
+    rows: tuple[str, ...] | None = setting(
+        None, joined, "Rows of the table to run, by name, separated by commas.", panel="Runs"
+    )
+    datasets: tuple[str, ...] | None = setting(
+        None, joined, "Datasets of the study to run, separated by commas.", panel="Data"
+    )
+    data: Mapping[str, str] | None = setting(
+        None,
+        pairs,
+        "Folder that replaces a dataset; repeatable.",
+        panel="Data",
+        metavar="DATASET=FOLDER",
+        repeats=True,
+    )
+    selection: tuple[str, ...] | None = same(
+        SweepSettings,
+        "selection",
+        default=None,
+        help="Selection methods (DomainBed), separated by commas: default oracle; for table2"
+        " training-domain too and, at full scale, leave-one-domain-out.",
+    )
+    records: Path | None = setting(
+        None,
+        path,
+        "Folder of a sweep or file of records to read instead of running.",
+        panel="Data",
+    )
+
+
+@command(
+    ReproduceOptions,
+    Argument("name", f"One of {', '.join(STUDIES)}.", metavar="NAME"),
+    example="[bold]shiftproof reproduce table1 --scale lite --out reproduction[/]",
+)
+def reproduce(name: str, settings: ReproduceOptions) -> None:
     """Reproduce a table or figure of the paper; run the same command again to resume.
 
     Prints the paper's figures and ours side by side, with the difference in standard errors.
     """
     if name not in STUDIES:
         raise UnknownName("study", name, STUDIES)
-    if scale not in ("full", "lite"):
-        raise UnknownName("scale", scale, ("full", "lite"))
-    for option, count in (("--runs", runs), ("--n-hparams", n_hparams), ("--workers", workers)):
-        if count is not None and count < 1:
-            raise InvalidValue(f"{option} must be at least 1, not {count}")
-    _refuse(context, UNUSED.get(name, ()), name)
+    settings.refuse(UNUSED.get(name, ()), f"{{}} does not apply to {name}")
+    out, records, quiet = settings.out, settings.records, settings.quiet
     if records is not None:
-        _refuse(context, (*OF_RUNS, "device"), "--records, which only reads results")
+        settings.refuse(
+            (*OF_RUNS, "device"), "{} does not apply to --records, which only reads results"
+        )
     base = out or Path("reproduction")
     if name == RUNNING_TIME:
-        _show(_timings(datasets, base / RUNNING_TIME, device, quiet=quiet), name, base)
+        _show(_timings(settings, base / RUNNING_TIME), name, base)
         return
     from shiftproof.cli.sweep_progress import SweepProgress
     from shiftproof.paper.catalogue import STUDIES as CLASSES
@@ -119,41 +126,34 @@ def reproduce(
     from shiftproof.sweeps.jobs import Frozen
 
     choice = Choice(
-        scale="full" if scale == "full" else "lite",
-        datasets=split(datasets),
-        algorithms=split(rows),
-        test_domains=tuple(test_domain or ()),
-        draws=n_hparams,
-        trials=runs,
-        selectors=split(selection),
-        data=parse_assignments("--data", data or []),
+        scale="full" if settings.scale == "full" else "lite",
+        datasets=settings.datasets,
+        algorithms=settings.rows,
+        test_domains=tuple(settings.test_domains),
+        draws=settings.n_hparams,
+        trials=settings.runs,
+        selectors=settings.selection,
+        data=settings.data or {},
     )
     study = CLASSES[name]()
     study.blocks(choice)  # raises for a misspelt name before anything is loaded
     if records is not None:
-        _show(read_findings(study, choice, records), name, out and base / scale)
+        _show(read_findings(study, choice, records), name, out and base / settings.scale)
         return
     with (
-        open_executor(executor, workers, ray_address) as place,
-        SweepProgress(quiet=quiet, dry_run=dry_run) as progress,
+        open_executor(settings.executor, settings.workers, settings.ray_address) as place,
+        SweepProgress(quiet=quiet, dry_run=settings.dry_run) as progress,
     ):
         findings, result = run(
-            study, choice, base / scale / study.folder, place,
-            Frozen(backbone, weights, precision), device=device, precision=precision,
-            retry_failed=retry_failed, dry_run=dry_run, observer=progress,
+            study, choice, base / settings.scale / study.folder, place,
+            Frozen(settings.backbone, str(settings.weights), settings.precision),
+            device=settings.device, precision=settings.precision,
+            retry_failed=settings.retry_failed, dry_run=settings.dry_run, observer=progress,
         )  # fmt: skip
     if findings is not None:
-        _show(findings, name, base / scale)
+        _show(findings, name, base / settings.scale)
     if result is not None and not result.complete:
-        raise typer.Exit(130 if result.stopped else 1)
-
-
-def _refuse(context: typer.Context, unused: tuple[str, ...], what: str) -> None:
-    """Raise if an option was given that would have no effect."""
-    for parameter in unused:
-        source = context.get_parameter_source(parameter)
-        if source is not None and source.name == "COMMANDLINE":
-            raise InvalidValue(f"--{parameter.replace('_', '-')} does not apply to {what}")
+        raise click.exceptions.Exit(130 if result.stopped else 1)
 
 
 def _show(findings: Findings, name: str, folder: Path | None) -> None:
@@ -167,12 +167,12 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
     for table in findings.comparisons:
         console.print(as_rich(comparison_table(table), console.width))
     if folder is not None:
-        typer.echo(f"written: {', '.join(map(str, write_findings(findings, name, folder)))}")
+        click.echo(f"written: {', '.join(map(str, write_findings(findings, name, folder)))}")
     elif findings.curves is not None:
         raise InvalidValue(f"{name} is a figure: give --out to write it")
 
 
-def _timings(datasets: str | None, folder: Path, device: str, *, quiet: bool) -> Findings:
+def _timings(settings: ReproduceOptions, folder: Path) -> Findings:
     """Measure the time of steps; nothing else should run meanwhile."""
     from shiftproof.paper.measure import quieten_profiler
 
@@ -180,7 +180,7 @@ def _timings(datasets: str | None, folder: Path, device: str, *, quiet: bool) ->
     from shiftproof.paper.running_time import reproduce_timings
 
     def tell(dataset: str) -> None:
-        if not quiet:
-            typer.echo(f"measuring steps of {dataset}", err=True)
+        if not settings.quiet:
+            click.echo(f"measuring steps of {dataset}", err=True)
 
-    return reproduce_timings(split(datasets), folder, device, tell)
+    return reproduce_timings(settings.datasets, folder, settings.device, tell)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-import typer
+import click
 from rich.console import Console
 from rich.live import Live
 
@@ -62,14 +62,14 @@ class SweepProgress(SweepObserver):
         self._live = self._bar = None
         Console().print(standing_table(result.standing))
         for line in failure_lines(result.failures):
-            typer.echo(line, err=True)
+            click.echo(line, err=True)
         if result.gave_up:
-            typer.echo(
+            click.echo(
                 "Stopped: all runs failed at the start. Fix the cause and run the same command with"
                 " --retry-failed.",
                 err=True,
             )
         elif result.stopped:
-            typer.echo("Interrupted. Run the same command again to resume.", err=True)
+            click.echo("Interrupted. Run the same command again to resume.", err=True)
         elif result.failures:
-            typer.echo("--retry-failed runs the failed runs again", err=True)
+            click.echo("--retry-failed runs the failed runs again", err=True)

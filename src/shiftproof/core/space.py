@@ -27,6 +27,7 @@ import numpy as np
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.seeding import seed_hash
+from shiftproof.core.settings import convert
 
 Scalar = bool | int | float | str
 Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
@@ -116,7 +117,7 @@ class HparamSpec:
         """Convert `value` to the declared type, or raise if it is not allowed."""
         if value in self.words:
             return str(value)
-        parsed = _convert(self.name, value, self.type, self.words)
+        parsed: Scalar = convert(self.name, value, self.type, self.words)
         if self.choices is not None and parsed not in self.choices:
             allowed = ", ".join(map(str, self.choices))
             raise InvalidValue(f"`{self.name}` must be one of {allowed}, not {value!r}")
@@ -224,32 +225,3 @@ def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
     words = tuple(word for each in alternatives for word in typing.get_args(each))
     (kind,) = (each for each in alternatives if not typing.get_args(each))
     return kind, words
-
-
-def _convert(name: str, value: object, kind: type, words: tuple[str, ...]) -> Scalar:
-    """Convert a value, perhaps a string from the command line, to its declared type."""
-    allowed = " or ".join([_ARTICLE[kind], *words])
-    wrong = InvalidValue(f"`{name}` must be {allowed}, not {value!r}")
-    if kind is bool:
-        word = str(value).lower()
-        if word not in _BOOLEANS:
-            raise wrong
-        return _BOOLEANS[word]
-    if kind is str:
-        return str(value)
-    try:
-        if kind is int and str(value).lstrip("+-").isdecimal():
-            return int(str(value))  # a float would keep only 53 bits
-        number = float(str(value))
-    except ValueError:
-        raise wrong from None
-    if not math.isfinite(number) or (kind is int and not number.is_integer()):
-        raise wrong
-    return int(number) if kind is int else number
-
-
-_BOOLEANS = {"true": True, "yes": True, "on": True, "1": True,
-             "false": False, "no": False, "off": False, "0": False}  # fmt: skip
-_ARTICLE: dict[type, str] = {
-    bool: "true or false", int: "a whole number", float: "a finite number", str: "a word",
-}  # fmt: skip

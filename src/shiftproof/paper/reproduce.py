@@ -10,7 +10,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.paper.recorded_runs import runs_of_study
 from shiftproof.paper.studies import Choice, Findings, Study
 from shiftproof.sweeps.executors.base import Executor
-from shiftproof.sweeps.jobs import Frozen, SweepData
+from shiftproof.sweeps.jobs import Frozen, sweep_data
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import Block, SweepObserver, SweepResult, plan_blocks, run_sweep
@@ -73,7 +73,7 @@ def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
         data = block.dataset if path is None else str(Path(path).expanduser().absolute())
         blocks.append(
             Block(
-                SweepData.at_size(preset, data, frozen),
+                sweep_data([data], preset, frozen)[0],
                 block.variants,
                 block.needs,
                 range(block.draws),

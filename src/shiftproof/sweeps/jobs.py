@@ -12,6 +12,7 @@ from shiftproof.core.space import Scalar, specs
 from shiftproof.data import DATASETS, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.load import DataRequest
+from shiftproof.data.settings import DataSettings
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 from shiftproof.sweeps.presets import Preset
@@ -37,34 +38,6 @@ class SweepData:
     request: DataRequest
     frozen: Frozen | None = None
 
-    @classmethod
-    def at_size(
-        cls,
-        preset: Preset,
-        data: str,
-        frozen: Frozen,
-        options: Mapping[str, str] | None = None,
-        label: str | None = None,
-        domain: str | None = None,
-        weights_column: str | None = None,
-    ) -> SweepData:
-        """Return a registered dataset, a folder of images or a table at the size of a preset.
-
-        A preset may replace images by features.  ``label``, ``domain`` and ``weights_column`` are
-        columns of a table.
-        """
-        path = Path(data).expanduser()
-        if data in DATASETS:
-            name = data
-            images = DATASETS.get(data).card.regime in ("large-image", "huge-image")
-            columns: dict[str, str | None] = {}
-        else:
-            name, images = path.absolute().name, path.is_dir()
-            columns = {"label": label, "domain": domain, "weights_column": weights_column}
-            columns = {} if images else columns
-        request = preset.request(DataRequest(data, dict(options or {}), **columns))  # type: ignore[arg-type]
-        return cls(name, request, frozen if images and preset.freeze_images else None)
-
     def load(self, trial_seed: int, progress: Progress = silent) -> DomainDataset:
         """Return the data of a trial."""
         dataset = self.request.load(trial_seed, progress)
@@ -77,6 +50,30 @@ class SweepData:
                 progress=progress,
             )
         return replace(dataset, name=self.name)
+
+
+def sweep_data(
+    names: Sequence[str], preset: Preset, frozen: Frozen, settings: DataSettings | None = None
+) -> list[SweepData]:
+    """Return registered datasets, folders of images and tables at the size of a preset.
+
+    A preset may replace images by features.  Columns are those of tables: other data beside a table
+    ignores them, and without a table they are refused on loading.
+    """
+    settings = settings or DataSettings()
+    files = [name not in DATASETS and not Path(name).expanduser().is_dir() for name in names]
+    sets = []
+    for data, is_file in zip(names, files, strict=True):
+        path = Path(data).expanduser()
+        if data in DATASETS:
+            name = data
+            images = DATASETS.get(data).card.regime in ("large-image", "huge-image")
+        else:
+            name, images = path.absolute().name, path.is_dir()
+        columns = settings.columns if is_file or not any(files) else {}
+        request = preset.request(DataRequest(data, settings.all_options(), **columns))
+        sets.append(SweepData(name, request, frozen if images and preset.freeze_images else None))
+    return sets
 
 
 @dataclass(frozen=True)

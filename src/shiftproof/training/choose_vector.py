@@ -14,7 +14,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 from shiftproof.data import Domain, DomainDataset
@@ -25,9 +25,8 @@ from shiftproof.learners.candidate import judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.rows import samples_of
+from shiftproof.training.settings import ALL, BEST
 
-ALL, BEST = "all", "best"
-POOLS = (ALL, BEST)
 # The most rows of each domain to use: enough to rank a few networks by a linear model.
 MOST_ROWS = 1000
 
@@ -44,8 +43,6 @@ def pooled(
     `pool` is `all` or `best`.  The choice uses the training domains only, including the parts of
     them that a run holds out.
     """
-    if pool not in POOLS:
-        raise UnknownName("pool", pool, POOLS)
     if pool == ALL:
         return dataset, ()
     names = [column.name for column in _columns(dataset)]

@@ -27,19 +27,8 @@ from shiftproof.training.sample_weights import training_weights, without_weightl
 if TYPE_CHECKING:
     from shiftproof.models.base import Model
 
-PRECISIONS = ("fp32", "bf16")
-# Weight averages (`training.averaging`), and whether they need the risk on train-out.
-AVERAGES = {"none": False, "ema": False, "swad": True, "best": True}
-# Which samples to evaluate on: the two parts of the training and of the test domains, and the
-# dataset's extra sets.
-EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
-# Values of `evaluate`: the sets, and a test of whether the outputs on train-out mean the same in
-# every training domain (see `training.invariance`).
-INVARIANCE = "invariance"
-EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
 # The backbone of an algorithm that is fitted at once.
 NO_NETWORK = ""
-DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.settings import keywords
 from shiftproof.core.space import Scalar, resolve, specs
 from shiftproof.core.text import counted
 from shiftproof.core.types import (
@@ -16,7 +16,6 @@ from shiftproof.core.types import (
     CROSS_ENTROPY,
     REGRESSION,
     SQUARED,
-    UNWEIGHTED,
     Kind,
     checked_class_weight,
 )
@@ -26,16 +25,8 @@ from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identi
 from shiftproof.models.loss_names import NUMBER_LOSSES, parsed_loss
 from shiftproof.models.registry import MODELS
 from shiftproof.models.weights_name import RANDOM, content_hash, names_a_file
-from shiftproof.training.config import (
-    AVERAGES,
-    DEFAULT_EVALUATION,
-    EVALUATIONS,
-    INVARIANCE,
-    NO_NETWORK,
-    PRECISIONS,
-    RunConfig,
-    declared_hparams,
-)
+from shiftproof.training.config import NO_NETWORK, RunConfig, declared_hparams
+from shiftproof.training.settings import AVERAGES, EVALUATIONS, INVARIANCE, ConfigureSettings
 
 
 def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
@@ -53,53 +44,33 @@ def default_holdout(learner: type[Learner]) -> float:
     return 0.0 if learner.exact else 0.2
 
 
-def configure(
-    dataset: DomainDataset,
-    algorithm: Any,
-    *,
-    test_domains: Sequence[str] = (),
-    backbone: str | None = None,
-    hparams: Mapping[str, object] | None = None,
-    steps: int = 5001,
-    eval_every: int | None = None,
-    evaluate: Sequence[str] = DEFAULT_EVALUATION,
-    holdout: float | None = None,
-    seed: int = 0,
-    data_seed: int | None = None,
-    device: str = "auto",
-    precision: str = "fp32",
-    average: str = "none",
-    augment_validation: bool = False,
-    private: bool = False,
-    fewest_training_domains: int = 2,
-    loss: str | None = None,
-    class_weight: str = UNWEIGHTED,
-) -> RunConfig:
+@keywords(ConfigureSettings)
+def configure(dataset: DomainDataset, settings: ConfigureSettings) -> RunConfig:
     """Return the configuration of a run, with all names and values checked and defaults filled in.
 
-    The parameters are those of `shiftproof.train`: `algorithm` is a name or a scikit-learn
-    estimator.  `dataset` is the data loaded with `data_seed`, `evaluate` lists some of
-    `EVALUATIONS`, and `average` is one of `AVERAGES`.  At least `fewest_training_domains` domains
-    must be left for training; 1 is for runs that leave out most domains to choose
-    hyper-parameters.
+    `dataset` is the data loaded with `data_seed`.  At least `fewest_training_domains` domains must
+    be left for training; 1 is for runs that leave out most domains to choose hyper-parameters.
     """
+    algorithm, backbone, hparams = settings.algorithm, settings.backbone, settings.hparams
+    holdout, steps, evaluate = settings.holdout, settings.steps, settings.evaluate
     estimator = None
     if not isinstance(algorithm, str):
-        estimator, hparams = _own_estimator(algorithm, dataset, hparams, private)
+        estimator, hparams = _own_estimator(algorithm, dataset, hparams, settings.private)
         algorithm = ESTIMATOR
     elif algorithm == ESTIMATOR:
         raise InvalidValue(NEEDS_ONE)
     learner = ALGORITHMS.get(algorithm)
-    _check_task(dataset, algorithm, learner, class_weight)
+    _check_task(dataset, algorithm, learner, settings.class_weight)
     if holdout is None:
         holdout = default_holdout(learner)
+    eval_every = dataset.eval_every if settings.eval_every is None else settings.eval_every
     if learner.exact:  # one step fits it, and no network is built
         if backbone is not None:
             raise InvalidValue(
                 f"{algorithm} has no network: leave out `backbone`, or choose another `algorithm`"
             )
         backbone, steps, eval_every = NO_NETWORK, 1, 0
-        evaluate = [name for name in evaluate if holdout > 0 or name != "train-out"]
+        evaluate = tuple(name for name in evaluate if holdout > 0 or name != "train-out")
     else:
         backbone = MODELS.full_name(backbone or dataset.backbone)
     resolved = _hyper_parameters(dataset, algorithm, learner, backbone, hparams or {})
@@ -107,38 +78,36 @@ def configure(
     if names_a_file(weights := str(resolved.get("weights", RANDOM))):
         resolved["weights"] = content_hash(weights)
         weights_file = str(Path(weights).expanduser().absolute())
-    eval_every = dataset.eval_every if eval_every is None else eval_every
-    _check_schedule(steps, eval_every, holdout)
-    _check_evaluation(evaluate, eval_every, average)
-    if learner.averages_weights and average not in ("none", "best"):
+    _check_evaluation(evaluate, eval_every, settings.average)
+    if learner.averages_weights and settings.average not in ("none", "best"):
         raise InvalidValue(
-            f"{algorithm} already averages its weights: leave out `average` (now: {average}), or"
-            " choose another `algorithm`, such as erm"
+            f"{algorithm} already averages its weights: leave out `average` (now:"
+            f" {settings.average}), or choose another `algorithm`, such as erm"
         )
-    if precision not in PRECISIONS:
-        raise UnknownName("precision", precision, PRECISIONS)
     return RunConfig(
         dataset=dataset.name,
         fingerprint=dataset.fingerprint,
         algorithm=algorithm,
         backbone=backbone,
         hparams=resolved,
-        test_domains=_test_domains(dataset, test_domains, fewest_training_domains),
+        test_domains=_test_domains(
+            dataset, settings.test_domains, settings.fewest_training_domains
+        ),
         steps=steps,
         eval_every=eval_every,
         evaluate=tuple(name for name in EVALUATIONS if name in evaluate),
         holdout=holdout,
-        data_seed=seed if data_seed is None else data_seed,
-        seed=seed,
-        device=_device(device, dataset, learner),
-        precision=precision,
-        average=average,
+        data_seed=settings.seed_of_data,
+        seed=settings.seed,
+        device=_device(settings.device, dataset, learner),
+        precision=settings.precision,
+        average=settings.average,
         frozen=dict(dataset.frozen),
-        augment_validation=augment_validation,
-        private=private,
+        augment_validation=settings.augment_validation,
+        private=settings.private,
         standardize=dataset.standardize,
-        loss=_loss(dataset, loss),
-        class_weight=class_weight,
+        loss=_loss(dataset, settings.loss),
+        class_weight=settings.class_weight,
         weights_file=weights_file,
         estimator=estimator,
     )
@@ -213,15 +182,6 @@ def _hyper_parameters(
     return resolved
 
 
-def _check_schedule(steps: int, eval_every: int, holdout: float) -> None:
-    if steps < 1:
-        raise InvalidValue(f"`steps` must be at least 1, not {steps}")
-    if not (0 <= holdout < 1 and math.isfinite(holdout)):
-        raise InvalidValue(f"`holdout` must lie in [0, 1), not {holdout}")
-    if eval_every < 0:
-        raise InvalidValue(f"`eval_every` must be at least 0, not {eval_every}")
-
-
 def _check_evaluation(evaluate: Sequence[str], eval_every: int, average: str) -> None:
     """Raise if a set to evaluate is unknown, or if one that another setting needs is missing."""
     for name in evaluate:
@@ -232,8 +192,6 @@ def _check_evaluation(evaluate: Sequence[str], eval_every: int, average: str) ->
             f"{INVARIANCE} tests the outputs on train-out: `evaluate` must include both (now:"
             f" {','.join(evaluate)})"
         )
-    if average not in AVERAGES:
-        raise UnknownName("average", average, AVERAGES)
     if AVERAGES[average] and ("train-out" not in evaluate or eval_every == 0):
         raise InvalidValue(
             f"`average={average!r}` needs the risk on train-out: `evaluate` must include it (now:"

@@ -39,10 +39,10 @@ from shiftproof.models import MODELS, Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.side_by_side import SideBySide
 from shiftproof.models.weights_name import PRETRAINED, RANDOM, content_hash, names_a_file
-from shiftproof.training.config import PRECISIONS
 from shiftproof.training.configure import choose_device
 from shiftproof.training.evaluation_sets import batch_size, reading_threads
 from shiftproof.training.frozen_features import FrozenFeatures as FrozenFeatures
+from shiftproof.training.settings import PRECISIONS
 
 # Samples in a file: an interrupted extraction repeats at most this many.
 SHARD = 2048

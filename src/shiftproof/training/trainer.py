@@ -26,7 +26,7 @@ from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State, load_state, save_state
-from shiftproof.training.config import INVARIANCE, RunConfig
+from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import evaluate, outputs_of
 from shiftproof.training.evaluation_sets import EvaluationSet, Score, held_out_sets, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
@@ -34,6 +34,7 @@ from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
+from shiftproof.training.settings import INVARIANCE
 
 
 def compile_network(network: nn.Module) -> None:

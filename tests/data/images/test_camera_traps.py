@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from _internals import (
     DataError,
+    DataSettings,
     ImageForm,
     SampleRequest,
     TensorForm,
@@ -100,7 +101,7 @@ def test_a_file_that_lists_no_camera_traps_is_one_line(case: str, tmp_path: Path
 @pytest.mark.parametrize("content", [b"[1, 2]", b"hello", b"\xff\x00", b"", b"[" * 10**5])
 def test_json_is_not_taken_for_a_table(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_bytes(content)
-    assert check_data(str(tmp_path / "t.json")) == []
+    assert check_data(str(tmp_path / "t.json"), DataSettings()) == []
     with pytest.raises(DataError, match="not a file of COCO Camera Traps") as error:
         load(tmp_path / "t.json")
     assert ("'images' is missing" in str(error.value)) == (content == b"[1, 2]")

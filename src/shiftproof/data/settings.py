@@ -1,0 +1,146 @@
+"""The settings that say which data to load and how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from shiftproof.core.errors import InvalidValue
+from shiftproof.core.settings import (
+    Names,
+    Settings,
+    checked,
+    names,
+    pairs,
+    setting,
+    text,
+    whole,
+)
+
+
+def _by(value: Any) -> str:
+    from shiftproof.data.tables.domain_column import checked_by  # imports NumPy
+
+    return checked_by(str(value))
+
+
+def _task(value: Any) -> str:
+    from shiftproof.data.tables.label_kind import checked_task  # imports NumPy
+
+    return checked_task(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelColumn(Settings):
+    """The label column."""
+
+    label: str | None = setting(
+        None,
+        text,
+        "Label column (tables); default label. Several, joined by commas: the commands diagnose,"
+        " expect, train and study handle each of them in turn.",
+        panel="Data",
+        metavar="COLUMN",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SiteSettings(Settings):
+    """Where new samples are from."""
+
+    domain: str | None = setting(
+        None,
+        text,
+        "Domain column (tables); default domain. Several joined by commas: hospital,year.",
+        panel="Data",
+        metavar="COLUMN",
+    )
+    image: str | None = setting(
+        None,
+        text,
+        "Column of image paths; makes the table a manifest.",
+        panel="Data",
+        metavar="COLUMN",
+    )
+    options: Mapping[str, Any] | None = setting(
+        None,
+        pairs,
+        "Option of the dataset, the images or the table; repeatable.",
+        panel="Data",
+        option="data-option",
+        repeats=True,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelSettings(SiteSettings, LabelColumn):
+    """The columns of labelled samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSettings(LabelSettings):
+    """How to read domains, labels and inputs."""
+
+    task: str = setting(
+        "auto",
+        checked(_task),
+        "[bold]classification[/] (labels are classes), [bold]regression[/] (labels are numbers) or"
+        " [bold]auto[/] (decided by the label column: text and few distinct whole numbers are"
+        " classes).",
+        panel="Data",
+    )
+    by: str | int | None = setting(
+        None,
+        checked(_by, "HOW"),
+        "How to form domains from the domain column: year, quarter or month (dates), a number of"
+        " bins (numbers), or value (one domain per value).",
+        panel="Data",
+    )
+    pool_below: int = setting(
+        0, whole(), "Pool domains with fewer rows than this into one.", panel="Data", metavar="ROWS"
+    )
+    drop: Names = setting(
+        (),
+        names,
+        "Column not to use (tables); several joined by commas, or repeated.",
+        panel="Data",
+        metavar="COLUMN",
+        repeats=True,
+    )
+    categorical: Names = setting(
+        (),
+        names,
+        "Column whose numbers are codes of categories; several joined by commas, or repeated.",
+        panel="Data",
+        metavar="COLUMN",
+        repeats=True,
+    )
+    weights_column: str | None = setting(
+        None,
+        text,
+        "Column of sample weights for training (tables), at least 0: weight 2 equals repeating the"
+        " row. Not used as a feature; scores are unweighted.",
+        panel="Data",
+        metavar="COLUMN",
+    )
+    image_size: int | None = setting(
+        None, whole(), "Height and width of images; default 224.", panel="Data"
+    )
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """The settings that say how to read columns of a table or manifest."""
+        return {
+            name: getattr(self, name)
+            for name in DataSettings.__dataclass_fields__
+            if name not in ("options", "image_size")
+        }
+
+    def all_options(self) -> dict[str, Any]:
+        """Return the options of the data, with the image size."""
+        if self.image_size is None:
+            return dict(self.options or {})
+        if "image_size" in (self.options or {}):
+            raise InvalidValue("`image_size` and `options` give image_size twice")
+        return {**(self.options or {}), "image_size": self.image_size}
