@@ -152,32 +152,26 @@ _NAMES = {
     "learners.algorithms.two_stage": "PENALTIES",
     "learners.algorithms.urm": "URM",
     "learners.algorithms.wise_ft": "WiSEFT",
-    "learners.best": "planned portfolio",
+    "learners.best": "PRIOR planned portfolio shrunk_weights",
     "learners.boosting": "BoostingCandidate FEWEST_BINS ROWS_A_BIN ROWS_A_LEAF",
-    "learners.calibration": "fit_temperature tempered",
-    "learners.calibration_scores": "_maximum fitted_intercept fitted_slope",
-    "learners.candidate": "Size size_of",
-    "learners.criterion": "LogLoss criterion_of",
+    "learners.candidate": "Judged Size held_out_scores judge mean_badness single size_of",
+    "learners.criterion": "LogLoss criterion_of fit_temperature tempered",
     "learners.encoding": "fitted_encoder weighted_median",
     "learners.ensemble": "Ensemble Member dumped",
     "learners.estimator": "EstimatorModel identified seeded weights_for",
     "learners.exact": "Exact",
     "learners.forest": "ForestCandidate",
-    "learners.judging": "Judged held_out_scores judge single",
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
-    "learners.number_scores": (
-        "checked_number_metric fitted_number_intercept fitted_number_slope number_intercept "
-        "number_scores number_slope"
-    ),
-    "learners.number_stacking": "least_absolute least_squares number_weights",
-    "learners.packed_forest": "pack unpack",
+    "learners.packed_trees": "pack unpack",
     "learners.ranks": "SmoothRanks",
     "learners.ridge": "ridge_path ridge_paths",
     "learners.samples": "Samples held_out_folds",
-    "learners.scores": "SCORES badness checked_metric row_losses scores worst_scores",
-    "learners.stacking": "Weights _risk mixture_proportions stacking_weights",
-    "learners.weighting": "best_rule mean_badness metric_weights",
+    "learners.scores": (
+        "SCORES _maximum badness checked_metric checked_number_metric fitted_intercept "
+        "fitted_number_intercept fitted_number_slope fitted_slope number_intercept "
+        "number_scores number_slope row_losses scores worst_scores"
+    ),
     "matching._sort": "sort_rows sorted_rows sorted_values",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "
@@ -398,7 +392,6 @@ _MODULES = {
     "learners_best": "learners.best",
     "learners_ensemble": "learners.ensemble",
     "learners_estimator": "learners.estimator",
-    "learners_packed_boosting": "learners.packed_boosting",
     "matching_gradients": "matching.head_gradients",
     "matching_linear_head": "matching.linear_head",
     "paper_running_time": "paper.running_time",

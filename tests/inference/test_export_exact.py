@@ -95,11 +95,11 @@ def test_splits_by_category_are_among_those_tested():
 def test_the_ensemble_layer_weighs_tempers_and_places_members():
     samples = hospitals(3)
     without = samples.only(samples.y != 1)  # a member that knows two of three classes
-    models = [SMALL[1].fit(samples, 8, 0), SMALL[2].fit(without, 1, 0), SMALL[0].fit(samples, 1, 0)]
+    models = [SMALL[1].fit(samples, 8, 0), SMALL[2].fit(without, 1, 0)]
     ensemble = Ensemble(
         tuple(
-            Member("m", "", weight, 0.0, temperature, None, None, model)
-            for weight, temperature, model in zip((0.6, 0.4, 0), (0.7, 2.5, 1), models, strict=True)
+            Member("m", "", weight, temperature, None, None, model)
+            for weight, temperature, model in zip((0.6, 0.4), (0.7, 2.5), models, strict=True)
         ),
         3,
         0.8,

@@ -119,7 +119,7 @@ class Stranger(BaseEstimator):
 
 
 def test_a_file_with_another_type_is_refused():
-    member = Member("x", "", 1.0, 0.0, 1.0, 0.0, 0.0, Stranger())
+    member = Member("x", "", 1.0, 1.0, 0.0, 0.0, Stranger())
     data = skops.io.dumps({"classes": 2, "temperature": 1.0, "members": [member.__dict__]})
     with pytest.raises(CheckpointError, match="not trusted"):
         Ensemble.from_bytes(data)

@@ -11,7 +11,7 @@ from shiftproof.data.tables.groups import is_number
 from shiftproof.inference.expected import Expected, default_metric, metrics_of
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
-from shiftproof.learners.weighting import LOG_LOSS
+from shiftproof.learners.scores import LOG_LOSS
 from shiftproof.reporting.page import HeldOut
 from shiftproof.reporting.page.answer.evidence import STUDY, Evidence, read_evidence
 from shiftproof.reporting.page.answer.lead import noun_of

@@ -74,8 +74,7 @@ CLASS_METRICS = (
 
 def _metric(name: Any) -> str:
     # These modules import NumPy.
-    from shiftproof.learners.number_scores import NUMBER_CARD
-    from shiftproof.learners.scores import EXPECTED, TARGETS
+    from shiftproof.learners.scores import EXPECTED, NUMBER_CARD, TARGETS
 
     metrics = dict.fromkeys((*EXPECTED, *NUMBER_CARD, *TARGETS))
     if name not in metrics:
@@ -122,7 +121,7 @@ class MetricSettings(Settings):
         None,
         checked(_metric, "NAME"),
         f"Score to show first for a new domain: {CLASS_METRICS}; for numbers mae (default), rmse or"
-        " r2. If given, [bold]best[/] optimises it: it selects settings by this score on held-out"
+        " r2. If given, [bold]best[/] selects the settings of its members by this score on held-out"
         " training domains, and for numbers mae implies the loss absolute, rmse and r2 squared.",
         panel="Expectation",
     )
@@ -243,7 +242,7 @@ class RangeSettings(MetricSettings, AtLeastSettings):
         "metric",
         help=f"Score to show: {CLASS_METRICS}; for numbers mae (default), rmse or r2 and, for"
         " finished runs, also calibration_slope, calibration_intercept or interval_coverage. If"
-        " given, [bold]best[/] optimises it when it is trained here.",
+        " given, [bold]best[/] selects settings by it when it is trained here.",
     )
     level: float = setting(
         0.95, number("(0, 1)"), "Probability of the intervals.", panel="Expectation"

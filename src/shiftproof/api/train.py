@@ -18,8 +18,7 @@ from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
-from shiftproof.learners.number_scores import checked_number_metric
-from shiftproof.learners.scores import checked_metric
+from shiftproof.learners.scores import checked_metric, checked_number_metric
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training import processes
 from shiftproof.training.choose_vector import pooled
@@ -150,7 +149,7 @@ def loss_of_metric(settings: LearningSettings, dataset: DomainDataset) -> str | 
 
 
 def with_metric(settings: LearningSettings, dataset: DomainDataset) -> Mapping[str, object] | None:
-    """Return the hyper-parameters with the score to optimise; only `best` has one.
+    """Return the hyper-parameters with the score to choose settings by; only `best` has one.
 
     In regression, the loss determines it (`loss_of_metric`).
     """

@@ -9,7 +9,6 @@ from typing import Any
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import (
     Names,
-    Parser,
     Settings,
     checked,
     names,
@@ -32,13 +31,18 @@ def _task(value: Any) -> str:
     return checked_task(value)
 
 
+def _label(value: Any) -> str:
+    # A list of one is its label; several are refused when the table is read.
+    return ",".join(value) if isinstance(value, list | tuple) else str(value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LabelColumn(Settings):
     """The label column."""
 
     label: str | None = setting(
         None,
-        Parser(lambda _, value: value if isinstance(value, str) else ",".join(value)),
+        checked(_label),
         "Label column (tables); default label. Several, joined by commas: the commands diagnose,"
         " expect, train and study handle each of them in turn.",
         panel="Data",

@@ -8,7 +8,7 @@ are computed on these scales and transformed back.  The sampling variance is
   and half a failure added, so that a proportion of 1 has a positive variance;
 - AUROC: DeLong's variance (DeLong et al., 1988), for several classes that of the mean over classes;
 - losses: the variance of a mean over rows;
-- calibration slope and intercept: the variance of the fit (see `calibration_scores`);
+- calibration slope and intercept: the variance of the fit (see `learners.scores`);
 - average precision, F1, calibration error: the jackknife over groups of rows.  For the calibration
   error, a sum of absolute values, it is too large by a factor of up to 2.
 
@@ -19,7 +19,7 @@ For regression:
 | MAE | logarithm | var(abs(e)) / (n MAE²) |
 | RMSE | logarithm | var(e²) / (4 n MSE²) |
 | R² | −log(1 − R²) | var(e²/MSE − (y − ȳ)²/V) / n, with V the variance of the labels |
-| calibration slope | plain | the sandwich (`learners.number_scores`) |
+| calibration slope | plain | the sandwich (`learners.scores`) |
 | calibration intercept | plain | var(e) / n |
 | interval coverage | log odds | the variance of a proportion |
 
@@ -36,13 +36,16 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 
-from shiftproof.learners.calibration_scores import fitted_intercept, fitted_slope
-from shiftproof.learners.number_scores import (
+from shiftproof.learners.scores import (
+    EXPECTED,
     NUMBER_CARD,
+    SCORES,
+    fitted_intercept,
     fitted_number_intercept,
     fitted_number_slope,
+    fitted_slope,
+    row_losses,
 )
-from shiftproof.learners.scores import EXPECTED, SCORES, row_losses
 
 LEVEL = 0.95
 GROUPS = 20

@@ -30,8 +30,7 @@ from shiftproof.inference.estimates import (
     scale_of,
 )
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
-from shiftproof.learners.number_scores import NUMBER_CARD
-from shiftproof.learners.scores import EXPECTED, LOSSES
+from shiftproof.learners.scores import EXPECTED, LOSSES, NUMBER_CARD
 from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from shiftproof.data.input_forms import ImageForm, TableForm
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
 from shiftproof.inference.export_layers import ALONE, ExactNetwork, register_features
 from shiftproof.inference.model import TrainedModel
-from shiftproof.learners.calibration import SMALLEST
+from shiftproof.learners.criterion import SMALLEST
 from shiftproof.learners.estimator import EstimatorModel, title
 from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities

@@ -18,7 +18,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.data.domain import as_numbers
 from shiftproof.inference.predictor import Predictor
 from shiftproof.inference.row_predictor import RowPredictor
-from shiftproof.learners.calibration import SMALLEST
+from shiftproof.learners.criterion import SMALLEST
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.estimator import EstimatorModel
 from shiftproof.models.risk import class_probabilities
@@ -397,5 +397,5 @@ def as_module(name: str, model: Any) -> nn.Module:
 
 
 def _tempered(predicted: Tensor, temperature: float) -> Tensor:
-    """Return tempered probabilities, as `learners.calibration.tempered` does."""
+    """Return tempered probabilities, as `learners.criterion.tempered` does."""
     return (predicted.clamp(min=SMALLEST).log() / temperature).softmax(dim=1)

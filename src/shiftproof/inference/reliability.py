@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shiftproof.inference.estimates import LEVEL, share_estimate
-from shiftproof.learners.calibration_scores import BINS
+from shiftproof.learners.scores import BINS
 from shiftproof.training.outputs import NumberOutputs, Outputs
 
 

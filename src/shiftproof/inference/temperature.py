@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from shiftproof.inference.model_file import MODEL, stored_header
-from shiftproof.learners.calibration import fit_temperature, tempered
+from shiftproof.learners.criterion import fit_temperature, tempered
 from shiftproof.training.outputs import AnyOutputs, load_outputs, of_classes
 
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from shiftproof.core.space import hparam
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.candidate import Candidate, size_of
+from shiftproof.learners.candidate import MOST_FOLDS, Candidate, Judged, judge, size_of
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
-from shiftproof.learners.judging import MOST_FOLDS, Judged, judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples
-from shiftproof.learners.scores import EXPECTED
-from shiftproof.learners.weighting import LOG_LOSS, metric_weights
+from shiftproof.learners.scores import EXPECTED, LOG_LOSS
 
-# Members with a smaller weight are dropped: fitting them takes time and changes nothing.
-LEAST_WEIGHT = 0.01
 # Trees per forest: more would hardly change the ensemble, and take time to fit and store.
 TREES = 100
+# How many training domains the equal weights count as: one for each family of the portfolio.
+PRIOR = 3
 # Why a candidate was not tried.
 TOO_MUCH_WORK = "because the estimated time exceeds the budget"
 
@@ -74,11 +74,11 @@ class Best(Exact):
 
     Every candidate predicts each training domain without having been trained on it.  These
     predictions select its settings, calibrate it, and fit the weights of the ensemble
-    (`learners.stacking`; with a `metric` other than the log loss, `learners.weighting`).  Then all
-    members are fitted to all training domains.  The test domain is never used.
+    (`shrunk_weights`).  Then all members are fitted to all training domains.  The test domain is
+    never used.  `results/best.md` compares this with simpler weights.
     """
 
-    paper = "Wolpert (1992); van der Laan et al. (2007)"
+    paper = "Wolpert (1992); Breiman (1996)"
 
     @dataclass(frozen=True)
     class Hparams(Exact.Hparams):
@@ -93,7 +93,7 @@ class Best(Exact):
         metric: str = hparam(
             LOG_LOSS,
             choices=EXPECTED,
-            help="score on held-out domains that chooses settings and weights",
+            help="score on held-out domains that chooses the settings of each member",
         )
 
     hparams: Hparams
@@ -106,31 +106,56 @@ class Best(Exact):
             progress("judging candidates", place, len(chosen))
             judged.append(judge(candidate, samples, seed, self.hparams.metric))
         progress("judging candidates", len(chosen), len(chosen))
-        ensemble = combined(judged, samples, seed, progress, self.hparams.metric)
+        ensemble = combined(judged, samples, seed, progress)
         left_out = {candidate.name: TOO_MUCH_WORK for candidate in too_long}
         return replace(ensemble, left_out=left_out)
 
 
+def equal_weights(families: Sequence[str]) -> np.ndarray:
+    """Return weights that are equal for each family, and within a family for its members.
+
+    >>> equal_weights(["linear", "forest", "forest"]).tolist()
+    [0.5, 0.25, 0.25]
+    """
+    return np.array([1 / (len(set(families)) * families.count(own)) for own in families])
+
+
+def shrunk_weights(predicted: np.ndarray, samples: Samples, families: Sequence[str]) -> np.ndarray:
+    """Return the weights [m] of members with held-out predictions [m, n, k].
+
+    They are stacked weights, the minimiser ŵ of the held-out loss over the simplex (Breiman, 1996),
+    shrunk towards equal weights e: (d ŵ + `PRIOR` e) / (d + `PRIOR`) for d training domains.  The
+    domains are the sampling units, so ŵ is mostly chance if they are few.
+    """
+    equal = equal_weights(families)
+    found = minimize(
+        criterion_of(samples).mixture_loss(predicted, samples),
+        equal,
+        jac=True,
+        method="SLSQP",
+        bounds=[(0, 1)] * len(equal),
+        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
+        options={"ftol": 1e-12, "maxiter": 1000},
+    )
+    stacked = np.maximum(found.x, 0)
+    domains = len(np.unique(samples.domain))
+    weights: np.ndarray = domains * stacked / stacked.sum() + PRIOR * equal
+    return weights / (domains + PRIOR)
+
+
 def combined(
-    judged: list[Judged],
-    samples: Samples,
-    seed: int,
-    progress: Progress = silent,
-    metric: str = LOG_LOSS,
+    judged: list[Judged], samples: Samples, seed: int, progress: Progress = silent
 ) -> Ensemble:
-    """Find the weights of the candidates, and fit those with weight to all samples."""
+    """Fit the candidates to all samples, and weight and calibrate them on held-out domains."""
     predicted = np.stack([one.predicted for one in judged])
-    found = metric_weights(predicted, samples, seed, metric)
-    weights = np.where(found.mean < LEAST_WEIGHT, 0, found.mean)
-    weights = weights / weights.sum()
+    weights = shrunk_weights(predicted, samples, [one.candidate.family for one in judged])
     mixture = np.tensordot(weights, predicted, 1)
     criterion = criterion_of(samples)
     temperature = criterion.temperature(mixture, samples)
     members = []
-    pairs = zip(judged, weights, found.spread, strict=True)
-    for place, (one, weight, spread) in enumerate(pairs):
+    for place, (one, weight) in enumerate(zip(judged, weights, strict=True)):
         progress("fitting members", place, len(judged))
-        members.append(one.fitted(samples, seed, float(weight), float(spread)))
+        members.append(one.fitted(samples, seed, float(weight)))
     progress("fitting members", len(judged), len(judged))
     held_out = criterion.calibrated(mixture, temperature)
     return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)

@@ -12,10 +12,9 @@ import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
-from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
 # Rows per bin of a column's histogram: with fewer, the finer thresholds are noise.
@@ -30,6 +29,7 @@ STAGES = (25, 50, 100, 200)
 class BoostingCandidate(Candidate):
     """Boosted trees; the variants are numbers of trees, taken from one sequence."""
 
+    family = "boosting"
     name: str = "boosting"
     variants: Sequence[int] = STAGES
     learning_rate: float = 0.1

@@ -2,18 +2,25 @@
 
 A candidate has a few variants (penalties, numbers of trees).  For every variant, it predicts the
 rows of each domain with models that were not trained on that domain.  The final model is fitted
-with the best variant (`learners.judging`).
+with the best variant (`judge`).
 """
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from shiftproof.learners.samples import Samples
+from shiftproof.core.cores import one_thread_each
+from shiftproof.core.errors import DataError
+from shiftproof.learners.criterion import criterion_of
+from shiftproof.learners.ensemble import Ensemble, Member
+from shiftproof.learners.samples import Samples, held_out_folds
+from shiftproof.learners.scores import LOG_LOSS, SCORES, badness
 
 # Floating-point operations per second of large matrix products on one core.
 OPERATIONS_A_SECOND = 1.5e10
@@ -44,6 +51,8 @@ def size_of(samples: Samples) -> Size:
 class Candidate(ABC):
     """A kind of model, with variants that differ in one setting."""
 
+    # Models of one family make similar errors; `best` gives families equal weights beforehand.
+    family: ClassVar[str]
     name: str
     variants: Sequence[Any]
 
@@ -82,3 +91,124 @@ def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np
     spread = np.zeros((len(predicted), total))
     spread[:, classes] = predicted
     return spread
+
+
+# The most models fitted to evaluate one candidate; with more domains, some are held out together.
+MOST_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """Scores of predictions on held-out domains: unweighted means over domains.
+
+    ``risk`` is the log loss or the regression loss, and ``score`` the accuracy or R²
+    (`learners.criterion`).  Sample weights count in ``risk``, not in ``score``.
+    """
+
+    risk: float
+    score: float
+
+
+def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
+    """Score predictions [n, k], each by a model not trained on the row's domain."""
+    criterion = criterion_of(samples)
+    _, place = np.unique(samples.domain, return_inverse=True)
+    weights = samples.weights()
+    losses = weights * criterion.losses(predicted, samples)
+    by_domain = np.bincount(place, losses) / np.bincount(place, weights)
+    known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
+    score = float(np.mean(known)) if known else np.nan
+    return HeldOut(float(by_domain.mean()), score)
+
+
+def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
+    """Return the mean badness of predictions [n, classes] over domains; lower is better.
+
+    Domains where the score is undefined are skipped.
+    """
+    found = domain_badness(metric, predicted, samples)
+    if np.isnan(found).all():
+        raise DataError(f"`metric` {metric} is undefined in every training domain; use another")
+    return float(np.nanmean(found))
+
+
+def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
+    """Return the badness of predictions [n, classes] in each domain; NaN where undefined."""
+    found = []
+    losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
+    for rows in samples.rows_by_domain():
+        if losses is not None:  # regression is scored by the criterion's loss only
+            found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
+            continue
+        value = SCORES[metric](predicted[rows], samples.y[rows])
+        found.append(np.nan if value is None else badness(metric, value))
+    return np.array(found)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its best variant, and the scores of that variant on held-out domains.
+
+    ``predicted`` [n, k] are calibrated probabilities or numbers, from models not trained on the
+    row's domain.
+    """
+
+    candidate: Candidate
+    variant: Any
+    temperature: float
+    predicted: np.ndarray
+    scores: HeldOut
+    seconds: float
+
+    def fitted(self, samples: Samples, seed: int, weight: float = 1.0) -> Member:
+        """Return a member fitted to all samples."""
+        started = time.perf_counter()
+        with one_thread_each():
+            model = self.candidate.fit(samples, self.variant, seed)
+        seconds = self.seconds + time.perf_counter() - started
+        label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
+        return Member(
+            self.candidate.name,
+            label,
+            weight,
+            self.temperature,
+            self.scores.risk,
+            self.scores.score,
+            model,
+            seconds,
+        )
+
+
+def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
+    """Select the variant with the best score over held-out domains, all domains weighted equally.
+
+    The score is the loss of the criterion, or `metric` if it is another.  Ties, common for scores
+    such as accuracy, go to the variant with the lower loss.
+    """
+    started = time.perf_counter()
+    folds = held_out_folds(samples, MOST_FOLDS, seed)
+    criterion = criterion_of(samples)
+    best: Judged | None = None
+    least = (np.inf, np.inf)
+    with one_thread_each():
+        held_out = candidate.held_out(samples, folds, seed)
+    for variant, predicted in zip(candidate.variants, held_out, strict=True):
+        temperature = criterion.temperature(predicted, samples)
+        calibrated = criterion.calibrated(predicted, temperature)
+        scores = held_out_scores(calibrated, samples)
+        asked = scores.risk
+        if metric != LOG_LOSS:
+            asked = mean_badness(metric, calibrated, samples)
+        if best is None or (asked, scores.risk) < least:
+            least = (asked, scores.risk)
+            seconds = time.perf_counter() - started
+            best = Judged(candidate, variant, temperature, calibrated, scores, seconds)
+    if best is None:
+        raise ValueError(f"{candidate.name} has no variants")
+    return best
+
+
+def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:
+    """Return an ensemble with one member: the candidate fitted to all samples."""
+    member = judged.fitted(samples, seed)
+    return Ensemble((member,), samples.classes, held_out=judged.predicted)

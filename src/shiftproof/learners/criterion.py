@@ -1,6 +1,6 @@
-"""How held-out predictions are calibrated, scored and weighted, for classes and numbers.
+"""How held-out predictions are calibrated and scored, for classes and numbers.
 
-Exact learners select settings and stack members by the criterion of their samples, so they need no
+Exact learners select settings by the criterion of their samples, so they need no
 separate code for classification and regression.  Predictions are [n, k]: probabilities of k
 classes, or numbers in standard units with k = 1.
 """
@@ -8,22 +8,70 @@ classes, or numbers in standard units with k = 1.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
+from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
+from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
-from shiftproof.learners.calibration import calibrated_risk, fit_temperature, tempered
-from shiftproof.learners.number_scores import r2
-from shiftproof.learners.number_stacking import number_weights
 from shiftproof.learners.samples import Samples
-from shiftproof.learners.stacking import Weights, stacking_weights
+from shiftproof.learners.scores import r2
+
+# Probabilities are clipped to this: log 0 is infinite, and one confident error must not dominate
+# the loss.
+SMALLEST = 1e-6
+# Temperatures range from 1/e³ to e³: beyond, predictions are nearly certain or nearly uniform.
+WIDEST = 3.0
+
+
+def tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
+    """Return p^(1/T), normalised: probabilities [n, c] → [n, c].
+
+    >>> tempered(np.array([[0.8, 0.2]]), 2.0).round(3).tolist()
+    [[0.667, 0.333]]
+    """
+    changed: np.ndarray = np.exp(_log_tempered(predicted, temperature))
+    return changed
+
+
+def fit_temperature(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Return the temperature with the lowest weighted log loss (Guo et al., 2017).
+
+    ``predicted`` [n, c] should be for rows that the model was not trained on, ``y`` [n] are their
+    classes and ``weights`` [n] their weights.  The loss is convex in 1/T.
+    """
+    rows = np.arange(len(y))
+
+    def risk(log_inverse: float) -> float:
+        return -float(weights @ _log_tempered(predicted, np.exp(-log_inverse))[rows, y])
+
+    found = minimize_scalar(risk, bounds=(-WIDEST, WIDEST), method="bounded")
+    return float(np.exp(-found.x))
+
+
+def calibrated_risk(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
+    """Return the weighted log loss at the best temperature."""
+    temperature = fit_temperature(predicted, y, weights)
+    return -float(weights @ _log_tempered(predicted, temperature)[np.arange(len(y)), y])
+
+
+def _log_tempered(predicted: np.ndarray, temperature: float) -> np.ndarray:
+    logs: np.ndarray = log_softmax(np.log(np.maximum(predicted, SMALLEST)) / temperature, axis=1)
+    return logs
+
 
 ABSOLUTE = "absolute"
+# Absolute errors below this, in standard units, count as squares where a gradient is needed.
+SMOOTHED = 1e-3
+
+# Returns a loss and its gradient.
+Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class Criterion(ABC):
-    """How to calibrate, score and weight predictions under one loss."""
+    """How to calibrate and score predictions under one loss."""
 
     # The name of the score that is reported next to the risk.
     score: str
@@ -45,10 +93,12 @@ class Criterion(ABC):
         """Return the score of each domain; NaN where it is undefined."""
 
     @abstractmethod
-    def weights(
-        self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
-    ) -> Weights:
-        """Return the weights of members, fitted to their held-out predictions [m, n, k]."""
+    def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:
+        """Return the mean loss of mixtures of members as a function of their weights.
+
+        ``predicted`` [m, n, k] are the held-out predictions of the members.  All domains have equal
+        weight.  The function also returns the gradient, [m].
+        """
 
     @abstractmethod
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
@@ -78,12 +128,16 @@ class LogLoss(Criterion):
         right = predicted.argmax(axis=1) == samples.y
         return [float(right[rows].mean()) for rows in samples.rows_by_domain()]
 
-    def weights(
-        self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
-    ) -> Weights:
-        """Return the weights with the lowest log loss."""
-        own = predicted[:, np.arange(len(samples)), samples.y]
-        return stacking_weights(own, samples.domain, seed, draws, samples.weight)
+    def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:
+        """Return the log loss of mixtures."""
+        chances = np.maximum(predicted[:, np.arange(len(samples)), samples.y], SMALLEST)
+        shares = samples.balanced()
+
+        def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+            mixture = np.maximum(weights @ chances, SMALLEST)
+            return -float(shares @ np.log(mixture)), -chances @ (shares / mixture)
+
+        return loss
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the log loss at the best temperature."""
@@ -124,18 +178,18 @@ class NumberLoss(Criterion):
         found = [r2(predicted[rows, 0], samples.y[rows]) for rows in samples.rows_by_domain()]
         return [np.nan if value is None else value for value in found]
 
-    def weights(
-        self, predicted: np.ndarray, samples: Samples, seed: int, draws: int = 100
-    ) -> Weights:
-        """Return the weights with the lowest loss."""
-        return number_weights(
-            predicted[:, :, 0] - samples.y,
-            samples.domain,
-            seed,
-            draws,
-            absolute=self.absolute,
-            weight=samples.weight,
-        )
+    def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:
+        """Return the mean loss of mixtures; |e| is smoothed at 0."""
+        errors, shares = predicted[:, :, 0] - samples.y, samples.balanced()
+
+        def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
+            error = weights @ errors
+            if not self.absolute:
+                return float(shares @ np.square(error)) / 2, errors @ (shares * error)
+            size = np.hypot(error, SMOOTHED)
+            return float(shares @ size), errors @ (shares * error / size)
+
+        return loss
 
     def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
         """Return the mean loss."""

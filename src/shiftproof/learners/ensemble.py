@@ -26,8 +26,8 @@ from shiftproof.core.cores import one_thread_each
 from shiftproof.core.errors import CheckpointError, ShiftproofError
 from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.text import reason_of
-from shiftproof.learners import packed_boosting, packed_forest
-from shiftproof.learners.calibration import tempered
+from shiftproof.learners.criterion import tempered
+from shiftproof.learners.packed_trees import pack, unpack
 
 # Types in scikit-learn models that skops does not trust by default.  Rebuilding them runs no code;
 # `functools.partial` is checked together with the function that it calls.
@@ -108,9 +108,8 @@ def unreadable(error: Exception) -> CheckpointError:
 class Member:
     """One model of an ensemble.
 
-    ``variant`` is the selected setting.  ``spread`` is the standard deviation of the weight over
-    draws of the domains' shares.  ``risk`` is the mean loss over held-out training domains, after
-    calibration, and ``accuracy`` the mean accuracy there, or R² for regression (``r2`` in
+    ``variant`` is the selected setting.  ``risk`` is the mean loss over held-out training domains,
+    after calibration, and ``accuracy`` the mean accuracy there, or R² for regression (``r2`` in
     descriptions); both are None if the model was not evaluated.  ``seconds``, the time of
     evaluating and fitting, is not stored, so that equal runs give equal files.
     """
@@ -118,7 +117,6 @@ class Member:
     name: str
     variant: str
     weight: float
-    spread: float
     temperature: float
     risk: float | None
     accuracy: float | None
@@ -155,19 +153,18 @@ class Ensemble:
         total = np.zeros((len(x), self.classes or 1))
         with one_thread_each():
             for member in self.members:
-                if member.weight > 0:
-                    try:
-                        if self.classes == 0:
-                            numbers = np.asarray(member.model.predict(x))
-                            total = total + member.weight * numbers.reshape(len(x), -1)
-                            continue
-                        predicted = member.model.predict_proba(x)
-                        known = np.asarray(member.model.classes_, dtype=int)
-                        total[:, known] += member.weight * tempered(predicted, member.temperature)
-                    except (ShiftproofError, MemoryError):
-                        raise
-                    except Exception as error:  # a damaged model may fail in any way
-                        raise unreadable(error) from error
+                try:
+                    if self.classes == 0:
+                        numbers = np.asarray(member.model.predict(x))
+                        total = total + member.weight * numbers.reshape(len(x), -1)
+                        continue
+                    predicted = member.model.predict_proba(x)
+                    known = np.asarray(member.model.classes_, dtype=int)
+                    total[:, known] += member.weight * tempered(predicted, member.temperature)
+                except (ShiftproofError, MemoryError):
+                    raise
+                except Exception as error:  # a damaged model may fail in any way
+                    raise unreadable(error) from error
         return total
 
     def described(self) -> list[dict[str, Any]]:
@@ -187,9 +184,8 @@ class Ensemble:
                 "classes": self.classes,
                 "temperature": self.temperature,
                 "members": [
-                    {**about, "model": _packed(member.model)}
+                    {**about, "model": pack(member.model)}
                     for about, member in zip(self.described(), self.members, strict=True)
-                    if member.weight > 0
                 ],
             }
         )
@@ -199,25 +195,11 @@ class Ensemble:
         """Rebuild an ensemble from `to_bytes`; reject untrusted types."""
         value = loaded(data)
         try:
-            members = tuple(
-                Member(
-                    **{
-                        **{"accuracy" if name == "r2" else name: v for name, v in member.items()},
-                        "model": _unpacked(member["model"]),
-                    }
-                )
-                for member in value["members"]
-            )
-            return cls(members, int(value["classes"]), float(value["temperature"]))
+            members = []
+            for stored in value["members"]:
+                own = {"accuracy" if name == "r2" else name: v for name, v in stored.items()}
+                own.pop("spread", None)  # of earlier versions
+                members.append(Member(**{**own, "model": unpack(own["model"])}))
+            return cls(tuple(members), int(value["classes"]), float(value["temperature"]))
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             raise unreadable(error) from error
-
-
-def _packed(model: Any) -> Any:
-    """Return a model with its trees, if any, joined into arrays."""
-    return packed_boosting.pack(packed_forest.pack(model))
-
-
-def _unpacked(model: Any) -> Any:
-    """Undo `_packed`, as far as predictions need it."""
-    return packed_boosting.unpack(packed_forest.unpack(model))

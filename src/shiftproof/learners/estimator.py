@@ -152,9 +152,7 @@ class EstimatorAlgorithm(Exact):
         made.model = getattr(model, "best_estimator_", model)
         check_types(made.model)
         seconds = time.perf_counter() - started
-        return Ensemble(
-            (Member(name, "", 1.0, 0.0, 1.0, None, None, made, seconds),), samples.classes
-        )
+        return Ensemble((Member(name, "", 1.0, 1.0, None, None, made, seconds),), samples.classes)
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> float:
         """Return the loss on the training samples, because no domain is held out."""

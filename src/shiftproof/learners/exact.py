@@ -16,8 +16,8 @@ import numpy as np
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import Task
 from shiftproof.learners.base import Family, Learner
+from shiftproof.learners.candidate import MOST_FOLDS
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.judging import MOST_FOLDS
 from shiftproof.learners.samples import Samples, held_out_folds
 
 # Called with the current task, the number of completed parts and the total; may raise to stop.

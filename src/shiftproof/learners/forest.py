@@ -12,11 +12,10 @@ import numpy as np
 from shiftproof.core.space import Choice, Int, hparam
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
 from shiftproof.learners.encoding import fitted_encoder
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
-from shiftproof.learners.judging import judge, single
 from shiftproof.learners.samples import Samples
 
 LEAVES = (1, 5)
@@ -34,6 +33,7 @@ class ForestCandidate(Candidate):
     ``extra`` draws the thresholds of splits at random (Geurts et al., 2006).
     """
 
+    family = "forest"
     name: str = "forest"
     variants: Sequence[int] = LEAVES
     trees: int = 200

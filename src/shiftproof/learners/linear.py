@@ -14,12 +14,11 @@ import numpy as np
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.calibration import calibrated_risk
-from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size
+from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, judge, single
+from shiftproof.learners.criterion import calibrated_risk
 from shiftproof.learners.encoding import fitted_encoder
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
-from shiftproof.learners.judging import judge, single
 from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
 from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
@@ -34,6 +33,7 @@ PATH = tuple(float(alpha) for alpha in np.geomspace(1e-5, 10, 20))
 class LinearCandidate(Candidate):
     """A linear model on the columns, or on their ``ranks``; the variants are penalties α."""
 
+    family = "linear"
     name: str = "linear"
     variants: Sequence[float] = PATH
     balance_domains: bool = False

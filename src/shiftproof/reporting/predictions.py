@@ -18,8 +18,7 @@ from shiftproof.inference.estimates import LEVEL, Estimate, estimates
 from shiftproof.inference.expected import estimate_of, metric_name
 from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
 from shiftproof.inference.predictions import AnyPredictions, NumberPredictions, Predictions
-from shiftproof.learners.number_scores import NUMBER_CARD
-from shiftproof.learners.scores import EXPECTED
+from shiftproof.learners.scores import EXPECTED, NUMBER_CARD
 from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
 from shiftproof.reporting.renderers.csv_lines import csv_text
 from shiftproof.reporting.words import interval_text, score_text

@@ -19,7 +19,6 @@ from shiftproof.training.held_out import AnyHeldOut, HeldOutNumbers, HeldOutScor
 from shiftproof.training.loop import RunResult
 from shiftproof.training.records import MEASURES, Record
 
-WEIGHTS = ("weight", "spread")
 # The weights that a run ends with, by its setting `average`.
 _SCORED = {
     "none": "last step (no model selection)",
@@ -186,9 +185,8 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     table = Table(
         title="members of the ensemble",
         title_justify="left",
-        caption="Weight: share of the prediction, and its standard deviation over which training"
-        f" domains are held out. {judged}: mean over training domains, each predicted"
-        f" by models that were not trained on it.{missing}",
+        caption=f"Weight: share of the prediction. {judged}: mean over training domains, each"
+        f" predicted by models that were not trained on it.{missing}",
         caption_justify="left",
     )
     table.add_column("member")
@@ -199,11 +197,11 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     rows = []
     for name in dict.fromkeys(member["name"] for member in members):
         own = [member for member in members if member["name"] == name]
-        weight, spread = (sum(each[key] for each in own) / len(records) for key in WEIGHTS)
+        weight = sum(each["weight"] for each in own) / len(records)
         score, risk = (fmean(each[key] for each in own) for key in (shown, "risk"))
         took = [run.timings[name] for run in runs if name in run.timings]
         seconds = f"{sum(took):.1f}" if took else "–"
-        rows.append((weight, name, f"{weight:.0%} ± {spread:.0%}", score, risk, seconds))
+        rows.append((weight, name, f"{weight:.0%}", score, risk, seconds))
     for _, name, weight_text, score, risk, seconds in sorted(rows, reverse=True):
         table.add_row(name, weight_text, measure_text(shown, score), f"{risk:.3f}", seconds)
     return table

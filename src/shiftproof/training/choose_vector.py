@@ -3,7 +3,7 @@
 SIMPLE (Li, Ren, Zhao, Zhang, Xie, Yu and Li, 2023, *SIMPLE: Specialized Model-Sample Matching for
 Domain Generalization*, ICLR) finds that no pretrained network is best on every domain, and selects
 from a pool of frozen ones.  Here a linear model on each network's features is scored on training
-domains that it was not trained on (`learners.judging`), and the network with the lowest loss is
+domains that it was not trained on (`learners.candidate`), and the network with the lowest loss is
 chosen.  Test domains are not used.
 """
 
@@ -21,7 +21,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import vectors_in
-from shiftproof.learners.judging import judge
+from shiftproof.learners.candidate import judge
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.rows import samples_of

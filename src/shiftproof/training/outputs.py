@@ -14,8 +14,7 @@ import numpy as np
 
 from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.types import REGRESSION, Task
-from shiftproof.learners.number_scores import number_scores
-from shiftproof.learners.scores import scores
+from shiftproof.learners.scores import number_scores, scores
 from shiftproof.training.array_state import load_arrays, save_arrays
 
 HELD_OUT = "held_out.safetensors"

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shiftproof.inference.expected import Expected
-from shiftproof.learners.number_scores import NUMBER_SCORES
-from shiftproof.learners.scores import badness
+from shiftproof.learners.scores import NUMBER_SCORES, badness
 from shiftproof.training.outputs import AnyOutputs
 
 MEAN = "Training mean"

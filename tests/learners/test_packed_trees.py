@@ -12,7 +12,6 @@ from _internals import (
     Ensemble,
     Member,
     dumped,
-    learners_packed_boosting as packed_boosting,
     pack,
     unpack,
 )
@@ -36,7 +35,7 @@ def grown(kind: Any = RandomForestClassifier, **settings: Any) -> Pipeline:
 
 
 def ensemble(model: Any) -> Ensemble:
-    return Ensemble((Member("forest", "1", 1.0, 0.0, 1.0, None, None, model),), 3)
+    return Ensemble((Member("forest", "1", 1.0, 1.0, None, None, model),), 3)
 
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
@@ -137,7 +136,7 @@ def test_boosting_predicts_the_same_to_the_last_digit():
     ],
 )
 def test_damaged_boosting_is_refused(part, field, value):
-    packed = packed_boosting.pack(boosted())
+    packed = pack(boosted())
     joined = packed._predictors
     if part == "a_stage":
         joined[part] = value
