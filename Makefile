@@ -11,7 +11,7 @@ FAST := core data information learners matching models penalties theory
 # All tests of a file by one process; files in their order, so that short doctests come last.
 ORDER := --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast test-all lowest bench lint format docs install clean
+.PHONY: demo test test-fast test-slowest test-all lowest bench lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
@@ -21,6 +21,9 @@ test: $(STAMP)
 
 test-fast: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 $(ORDER) tests/test_layers.py $(FAST:%=tests/%)
+
+test-slowest: $(STAMP)
+	$(BIN)/python -m pytest -q -n 2 $(ORDER) -m "slow or not slow" --durations=50
 
 test-all: $(STAMP)
 	$(BIN)/python -m pytest -q -n 2 $(ORDER) -m "slow or not slow"

@@ -28,7 +28,7 @@ MUTATIONS: dict[str, list[tuple[str, str]]] = {
             "if not isinstance(value, dict) or not set(required) <= value.keys():",
             "if not isinstance(value, dict):",
         ),
-        ("if told.st_size > _LARGEST:", "if told.st_size < 0:"),
+        (".st_size > _LARGEST:", ".st_size < 0:"),
         ("        os.replace(aside, path)\n", "        path.write_bytes(data)\n"),
     ],
     "data": [
