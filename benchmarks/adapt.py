@@ -36,7 +36,8 @@ from benchmarks.tables import _commit, _held_out, read
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.read_file import read_frame
 from shiftproof.inference.adaptation.label_shift import HeldOut, LabelShift, adapted, label_shift
-from shiftproof.learners.scores import scores
+from shiftproof.metrics import Outputs
+from shiftproof.metrics.base import scores
 from shiftproof.paper.measure import machine
 from shiftproof.training.load_run import read_arrays
 
@@ -178,7 +179,7 @@ def _scores(
     """Return accuracy and log loss before and after, and whether a site was corrected."""
     done = adapted(known, p.astype(np.float64), typicality)
     return {
-        how: {**scores(own, y), "corrected": float(corrected)}
+        how: {**scores(Outputs(own, y)), "corrected": float(corrected)}
         for how, own, corrected in (
             ("none", p.astype(np.float64), False),
             ("auto", done.probabilities, done.corrected),

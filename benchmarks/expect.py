@@ -26,12 +26,13 @@ import numpy as np
 import shiftproof
 from benchmarks.expect_simulated_page import section
 from benchmarks.random_effects import random_effects
-from shiftproof.inference.conformal import domain_sets, domains_needed
-from shiftproof.inference.estimates import estimate, scale_of
+from shiftproof.inference.conformal import domain_sets
 from shiftproof.inference.meta_analysis import predictive
-from shiftproof.training.outputs import Outputs, of_classes
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.coverage import domains_needed
+from shiftproof.metrics.outputs import Outputs, of_classes
 
-METRICS = ("auroc", "accuracy")
+SHOWN = ("auroc", "accuracy")
 LEVEL = 0.95
 NORMAL = 1.959964
 SETS = 0.9
@@ -126,7 +127,7 @@ def _run(spec: str, name: str, algorithm: str) -> dict[str, Any]:
 
 def _scores(own: Outputs) -> dict[str, list[float] | None]:
     """Return value, additive value and variance of each score; None if it is undefined."""
-    scores = {metric: estimate(metric, own.probabilities, own.labels) for metric in METRICS}
+    scores = {metric: METRICS.get(metric).estimate(own) for metric in SHOWN}
     return {
         metric: None if found is None else [found.value, found.additive, found.variance]
         for metric, found in scores.items()
@@ -160,7 +161,7 @@ def t_interval(
 def outcomes(table: dict[str, Any], metric: str) -> dict[str, list[Outcome]]:
     """Return how each method predicts each domain of a table from all others."""
     known = [each for each in table["domains"] if each[metric] is not None]
-    scale = scale_of(metric)
+    scale = METRICS.get(metric).scale
     whole = random_effects(*_columns([each[metric] for each in known])[1:])
     found: dict[str, list[Outcome]] = {method: [] for method in METHODS}
     for each in known:
@@ -220,7 +221,7 @@ def page(tables: Sequence[dict[str, Any]], simulated: dict[str, Any] | None = No
         "",
         *(f"- *{method}*: {text}." for method, text in METHODS.items()),
     ]
-    for metric in METRICS:
+    for metric in SHOWN:
         name = "AUROC" if metric == "auroc" else metric.capitalize()
         lines += ["", f"## {name}", "", f"| table | domains | {' | '.join(METHODS)} |"]
         lines.append("|---|---:|" + "---:|" * len(METHODS))

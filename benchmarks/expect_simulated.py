@@ -35,7 +35,7 @@ from benchmarks.expect_methods import (
     mixture_held,
     widths,
 )
-from shiftproof.inference.estimates import estimate
+from shiftproof.metrics import METRICS, Outputs
 
 DOMAINS = (3, 5, 10, 20)
 TAUS = (0.1, 0.2, 0.5, 1.0)
@@ -86,7 +86,8 @@ def pooled_auroc(tau: float, samples: int, domains: int, rng: np.random.Generato
         figure = np.log(ACCURACY / (1 - ACCURACY)) + tau * z
         apart = np.sqrt(2) * float(ndtri(expit(figure)))
         second = expit(apart * labels + rng.standard_normal(samples))
-        own = estimate("auroc", np.stack([1 - second, second], axis=1), labels)
+        chances = np.stack([1 - second, second], axis=1)
+        own = METRICS.get("auroc").estimate(Outputs(chances, labels))
         assert own is not None
         found.append((figure, own.additive, own.variance))
     return np.array(found)

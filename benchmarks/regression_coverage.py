@@ -27,10 +27,10 @@ from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped]
 from benchmarks.expect_methods import Sets, expect_mixture, mixture_held, widths
 from benchmarks.regression_families import KINDS, family
 from shiftproof.inference.conformal import HalfWidths, half_width
-from shiftproof.inference.estimates import number_estimate
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.outputs import NumberOutputs
 from shiftproof.shift.advise import advise
 from shiftproof.shift.diagnose import diagnose
-from shiftproof.training.outputs import NumberOutputs
 
 # Seeds from here on were not used before.
 FRESH = 7000
@@ -38,7 +38,7 @@ DOMAINS, TAUS, SIZES = (3, 5, 10, 20), (0.05, 0.1, 0.2, 0.5), (50, 200, 1000)
 POOL = 400  # simulated domains to draw sets from
 LEVEL = 0.9
 INTERVAL_DOMAINS = (4, 9, 15, 30)
-METRICS = ("mae", "rmse", "r2")
+SHOWN = ("mae", "rmse", "r2")
 
 
 def shifts(seeds: int) -> list[dict[str, Any]]:
@@ -95,13 +95,13 @@ def pooled(metric: str, shape: str, tau: float, n: int) -> np.ndarray:
     Labels are N(0, 1) and predictions y + s e with log s ~ N(log ½, τ²), so R² is 1 − s² and RMSE
     is s.
     """
-    rng = np.random.default_rng([METRICS.index(metric), len(shape), round(1000 * tau), n])
+    rng = np.random.default_rng([SHOWN.index(metric), len(shape), round(1000 * tau), n])
     found = []
     for z in rng.standard_normal(POOL):
         # The additive scale of R² is −log(1 − R²) = −2 log s.
         s = 0.5 * np.exp((tau / 2 if metric == "r2" else tau) * z)
         y = rng.standard_normal(n)
-        own = number_estimate(metric, y + s * _errors(shape, rng, n), y)
+        own = METRICS.get(metric).estimate(NumberOutputs(y + s * _errors(shape, rng, n), y))
         assert own is not None
         truth = {"mae": np.log(s * MEAN_ABSOLUTE[shape]), "rmse": np.log(s), "r2": -2 * np.log(s)}
         found.append((truth[metric], own.additive, own.variance))
@@ -111,7 +111,7 @@ def pooled(metric: str, shape: str, tau: float, n: int) -> np.ndarray:
 def expectations(sets: int) -> list[dict[str, Any]]:
     """Return how often intervals contain the figure, and the estimate, of one more domain."""
     found = []
-    for metric in METRICS:
+    for metric in SHOWN:
         for shape in MEAN_ABSOLUTE:
             for tau in TAUS:
                 for n in SIZES:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.regression_coverage import DOMAINS, FRESH, LEVEL, MEAN_ABSOLUTE, METRICS
+from benchmarks.regression_coverage import DOMAINS, FRESH, LEVEL, MEAN_ABSOLUTE, SHOWN
 from shiftproof.shift.judging import WORTH
 
 Cell = Mapping[str, Any]
@@ -134,7 +134,7 @@ def expect_lines(cells: Sequence[Cell], sets: int) -> list[str]:
             f"| {title} | errors | " + " | ".join(f"k = {k}" for k in DOMAINS) + " |",
             "|---" * (2 + len(DOMAINS)) + "|",
         ]
-        for metric in METRICS:
+        for metric in SHOWN:
             for shape in MEAN_ABSOLUTE:
                 figures = []
                 for k in DOMAINS:

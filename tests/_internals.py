@@ -91,11 +91,8 @@ _NAMES = {
         "fit_calibration label_shift log_ratio reweighted sampling_variances"
     ),
     "inference.adaptation.recalibrate": "Update closed_test recalibrated",
-    "inference.conformal": "COVERAGE HalfWidths LEVELS domain_sets half_width score_threshold",
-    "inference.estimates": (
-        "EXPECTED auroc_variance estimates number_estimate scale_of share_estimate"
-    ),
-    "inference.expected": "Expected default_metric sentences",
+    "inference.conformal": "HalfWidths LEVELS domain_sets half_width score_threshold",
+    "inference.expected": "Expected sentences",
     "inference.export": "ColumnsLayer DESCRIPTION description exported own_estimator to_onnx",
     "inference.export_layers": "EnsembleLayer as_module",
     "inference.meta_analysis": "confidence_mixture outlier_p_values predictive",
@@ -167,11 +164,6 @@ _NAMES = {
     "learners.ranks": "SmoothRanks",
     "learners.ridge": "ridge_path ridge_paths",
     "learners.samples": "Samples held_out_folds",
-    "learners.scores": (
-        "SCORES _maximum badness checked_metric checked_number_metric fitted_intercept "
-        "fitted_number_intercept fitted_number_slope fitted_slope number_intercept "
-        "number_scores number_slope row_losses scores worst_scores"
-    ),
     "matching._sort": "sort_rows sorted_rows sorted_values",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "
@@ -181,6 +173,13 @@ _NAMES = {
     "matching.match": "CrossMatch MovingMatch",
     "matching.pdm": "pdm_by_class",
     "matching.term": "MatchInputs MatchingTerm gradients representations",
+    "metrics.base": "Estimate Scale scores worst_scores",
+    "metrics.calibration": (
+        "_maximum fitted_intercept fitted_number_intercept fitted_number_slope fitted_slope"
+    ),
+    "metrics.classification": "auroc_variance share_estimate",
+    "metrics.coverage": "COVERAGE",
+    "metrics.outputs": "NumberOutputs Outputs",
     "models.mlp": "MLP",
     "models.mnist_cnn": "MnistCNN",
     "models.pretrained": "FrozenNorms",
@@ -220,13 +219,12 @@ _NAMES = {
     "reporting.forest": "WIDTH bar",
     "reporting.formats": "tables_as_latex",
     "reporting.missing_runs": "describe_missing",
-    "reporting.page.answer.card": "short_card",
+    "reporting.page.answer.card": "report_card",
     "reporting.page.answer.confusions": "pooled_map two_classes",
     "reporting.page.answer.evidence": "ColumnByDomain ConfidentError Evidence read_evidence",
     "reporting.page.answer.far": "far_plot",
     "reporting.page.answer.lead": "beside_constant",
     "reporting.page.answer.mean_baseline": "beside_mean mean_answers worse_than_mean",
-    "reporting.page.answer.number_card": "number_card",
     "reporting.page.answer.number_sections": "number_sections",
     "reporting.page.answer.number_worst": "number_worst_facts",
     "reporting.page.answer.pictures": "column_strips share_map",
@@ -320,7 +318,7 @@ _NAMES = {
     "training.load_run": "read_run",
     "training.loop": "preflight_notes train",
     "training.observers": "Observer",
-    "training.outputs": "NumberOutputs Outputs load_outputs",
+    "training.outputs": "load_outputs",
     "training.records": "Records",
     "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
@@ -342,7 +340,6 @@ _RENAMED = {
     "cores_side_by_side": ("core.cores", "side_by_side"),
     "curves_BOTTOM": ("reporting.page.curves", "BOTTOM"),
     "diagnosis_About": ("reporting.diagnosis", "About"),
-    "estimates_estimate": ("inference.estimates", "estimate"),
     "estimator_title": ("learners.estimator", "title"),
     "expectation_HeldOut": ("reporting.page.expectation", "HeldOut"),
     "export_FORMATS": ("inference.export", "FORMATS"),

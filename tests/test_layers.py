@@ -28,6 +28,7 @@ LAYERS = [
     {"learners"},
     {"matching", "penalties"},
     {"data", "models", "theory", "information"},
+    {"metrics"},
     {"core"},
 ]
 # Rows whose members do not import each other.  (Nothing imports the first row.)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from shiftproof.learners.base import ALGORITHMS as ALGORITHMS
     from shiftproof.matching import InterDomainMatching as InterDomainMatching
     from shiftproof.matching.pdm import pdm as pdm
+    from shiftproof.metrics import METRICS as METRICS, Metric as Metric
     from shiftproof.sklearn import (
         ShiftproofClassifier as ShiftproofClassifier,
         ShiftproofRegressor as ShiftproofRegressor,
@@ -66,6 +67,7 @@ _HOMES = {verb: f"shiftproof.api.{verb}" for verb in _VERBS} | {
         "shiftproof.learners.base": "ALGORITHMS",
         "shiftproof.matching": "InterDomainMatching",
         "shiftproof.matching.pdm": "pdm",
+        "shiftproof.metrics": "METRICS Metric",
         "shiftproof.training.observers": "Observer",
         "shiftproof.sklearn": "ShiftproofClassifier ShiftproofRegressor",
     }.items()

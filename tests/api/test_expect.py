@@ -11,7 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from _internals import (
-    EXPECTED,
     WIDTH,
     DataError,
     Expected,
@@ -26,6 +25,7 @@ from _internals import (
 from sklearn.metrics import confusion_matrix, roc_auc_score
 
 import shiftproof
+from shiftproof.metrics import METRICS
 
 COLUMNS: dict[str, Any] = {"label": "ill", "domain": "ward"}
 
@@ -87,7 +87,7 @@ def test_the_card_and_the_json(each: Any) -> None:
     assert card.samples["pooled"] == 720
     right = card.accuracy[:6] * card.samples[:6]
     assert card.accuracy["pooled"] == pytest.approx(right.sum() / 720)
-    assert set(stored["expected"]) <= set(EXPECTED)
+    assert set(stored["expected"]) <= set(METRICS.of("classification"))
     assert {"mean", "low", "high", "level", "tau", "domains"} <= set(stored["expected"]["auroc"])
     own = each.runs[2].outputs["c"]
     assert (
@@ -254,14 +254,14 @@ def test_train_says_the_probability_of_falling_short(
     same += ["--test-domain", "each", "--out", tmp_path / "runs"]
     same += ["--metric", "auroc", "--at-least", "0.7"]
     _, text, _ = shiftproof("train", *same)
-    assert "auroc to expect at the next domain" in text
+    assert "AUROC to expect at the next domain" in text
     assert "probability that the next domain is below 0.7" in " ".join(text.split())
     stored = json.loads(shiftproof("train", *same, "--json")[1])
     assert stored["metric"] == "auroc"
     expected = stored["expected"]["auroc"]
     assert {"mean", "low", "high", "level", "tau", "domains"} <= set(expected)
     assert expected["domains"] == 6
-    assert set(stored["expected"]) == {*EXPECTED}
+    assert set(stored["expected"]) == {*METRICS.of("classification")}
     again = json.loads(
         shiftproof("expect", tmp_path / "runs", "--metric", "auroc", "--at-least", "0.7", "--json")[
             1

@@ -18,7 +18,7 @@ PUBLIC = {
     *("ShiftproofClassifier", "ShiftproofRegressor", "InterDomainMatching", "pdm", "TrainedModel"),
     *("Algorithm", "Losses", "Batch", "Task", "Observer"),
     *("Domain", "DomainDataset", "DatasetCard", "DatasetSource"),
-    *("hparam", "Float", "Int", "Choice", "ALGORITHMS", "DATASETS"),
+    *("hparam", "Float", "Int", "Choice", "ALGORITHMS", "DATASETS", "METRICS", "Metric"),
     *("ShiftproofError", "__version__"),
 }
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from _internals import estimates_estimate as estimate, predictive
+from _internals import predictive
 
 from benchmarks.expect import main, outcomes, t_interval
 from benchmarks.expect_methods import EXPECT, expect_mixture, held_by_all, widths
@@ -22,6 +22,7 @@ from benchmarks.expect_simulated import (
     share_log_odds,
 )
 from benchmarks.expect_simulated_page import section
+from shiftproof.metrics import METRICS, Outputs
 
 
 def table(figures: list[float], variance: float = 0.01) -> dict[str, Any]:
@@ -88,7 +89,7 @@ def test_every_simulated_figure_and_estimate_has_its_spread() -> None:
 def test_the_simulated_estimates_are_those_of_expect() -> None:
     """An accuracy of 7 in 10 by `estimate`; an AUROC of normal scores around its true value."""
     labels = np.array([0] * 7 + [1] * 3)
-    own = estimate("accuracy", np.tile([0.9, 0.1], (10, 1)), labels)
+    own = METRICS.get("accuracy").estimate(Outputs(np.tile([0.9, 0.1], (10, 1)), labels))
     assert own is not None
     assert share_log_odds(np.array(7), np.array(10)) == pytest.approx((own.additive, own.variance))
     rng = np.random.default_rng(0)

@@ -14,7 +14,6 @@ from shiftproof.api.settings import EvaluateSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
 from shiftproof.data.base import silent
-from shiftproof.inference.conformal import COVERAGE
 from shiftproof.inference.metrics import (
     Comparison,
     DomainMetrics,
@@ -24,6 +23,7 @@ from shiftproof.inference.metrics import (
     number_metrics,
 )
 from shiftproof.inference.model import TrainedModel
+from shiftproof.metrics.coverage import COVERAGE
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -12,13 +12,15 @@ from shiftproof.api.train_each import LeaveOneOut
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.standardize import ADAPTATION
 from shiftproof.core.text import listed
-from shiftproof.inference.estimates import LEVEL
-from shiftproof.inference.expected import Expected, default_metric
+from shiftproof.core.types import CLASSIFICATION
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import stored_header
 from shiftproof.inference.temperature import calibrated_outputs
+from shiftproof.metrics.base import DEFAULT, LEVEL
+from shiftproof.metrics.outputs import AnyOutputs, task_of
 from shiftproof.training.load_run import read_run
-from shiftproof.training.outputs import HELD_OUT, AnyOutputs
+from shiftproof.training.outputs import HELD_OUT
 
 # The result of `train_each`, or the folder of its runs.
 Runs = LeaveOneOut | str | os.PathLike[str]
@@ -106,9 +108,8 @@ def answers_in(data: Any) -> HeldOutAnswers | None:
     if not outputs:
         return None
     classes, targets = (_shared(name, runs) for name in ("classes", "targets"))
-    return HeldOutAnswers(
-        outputs, classes, targets, _adaptation(runs), default_metric(outputs.values())
-    )
+    shown = DEFAULT[task_of(outputs.values()) or CLASSIFICATION]
+    return HeldOutAnswers(outputs, classes, targets, _adaptation(runs), shown)
 
 
 def _shared(name: str, runs: list[Path]) -> tuple[str, ...]:

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.tables.groups import is_number
-from shiftproof.inference.expected import Expected, default_metric, metrics_of
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.inference.temperature import calibrated_outputs
-from shiftproof.learners.scores import LOG_LOSS
+from shiftproof.learners.candidate import LOG_LOSS
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.base import DEFAULT
+from shiftproof.metrics.outputs import AnyOutputs, task_of
 from shiftproof.reporting.page import HeldOut
 from shiftproof.reporting.page.answer.evidence import STUDY, Evidence, read_evidence
 from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.outputs import AnyOutputs
 
 # The subfolder of a study with the baselines, and their titles on the page.
 BASELINES = "baselines"
@@ -54,8 +57,9 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
             outputs = {domain: outputs[domain] for domain in sorted(outputs, key=float)}
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
         shown = metric or str(optimised)
-        if shown not in metrics_of(outputs.values()) or (metric is None and optimised == LOG_LOSS):
-            shown = default_metric(outputs.values())
+        task = task_of(outputs.values()) or CLASSIFICATION
+        if shown not in METRICS.of(task) or (metric is None and optimised == LOG_LOSS):
+            shown = DEFAULT[task]
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         header = _header(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]

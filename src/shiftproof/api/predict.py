@@ -21,10 +21,11 @@ from shiftproof.inference.conformal import (
     Width,
     checked_level,
     domain_sets,
-    domains_needed,
     half_width,
 )
 from shiftproof.inference.model import TrainedModel
+from shiftproof.metrics.coverage import domains_needed
+from shiftproof.metrics.outputs import of_classes, of_numbers
 from shiftproof.reporting.predictions import (
     frame_bytes,
     numbers_frame,
@@ -32,7 +33,6 @@ from shiftproof.reporting.predictions import (
     predictions_frame,
     predictions_summary,
 )
-from shiftproof.training.outputs import of_classes, of_numbers
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.cores import MOST_THREADS
-from shiftproof.core.errors import InvalidValue, UnknownName, nearest
+from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.settings import (
     Names,
     Parser,
@@ -73,13 +73,9 @@ CLASS_METRICS = (
 
 
 def _metric(name: Any) -> str:
-    # These modules import NumPy.
-    from shiftproof.learners.scores import EXPECTED, NUMBER_CARD, TARGETS
+    from shiftproof.metrics import METRICS  # imports NumPy
 
-    metrics = dict.fromkeys((*EXPECTED, *NUMBER_CARD, *TARGETS))
-    if name not in metrics:
-        raise InvalidValue(f"`metric` {name!r} is unknown; {nearest(str(name), metrics)}")
-    return str(name)
+    return METRICS.checked(str(name))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
-from shiftproof.learners.scores import checked_metric, checked_number_metric
+from shiftproof.metrics import METRICS
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.training import processes
 from shiftproof.training.choose_vector import pooled
@@ -135,10 +135,9 @@ def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset,
 
 
 def check_metric(dataset: DomainDataset, metric: str | None) -> None:
-    """Raise if the score is unknown for this kind of data."""
+    """Raise if the metric is unknown for this kind of data."""
     if metric is not None:
-        check = checked_number_metric if dataset.target else checked_metric
-        check(metric)
+        METRICS.checked(metric, dataset.kind)
 
 
 def loss_of_metric(settings: LearningSettings, dataset: DomainDataset) -> str | None:

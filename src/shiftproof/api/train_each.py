@@ -18,11 +18,12 @@ from shiftproof.api.train import check_metric, prepare
 from shiftproof.api.trained_run import TrainedRun, adaptation_entry
 from shiftproof.core.settings import keywords
 from shiftproof.core.standardize import ADAPTATION
-from shiftproof.core.types import CROSS_ENTROPY
-from shiftproof.inference.expected import DEFAULT_METRIC, DEFAULT_NUMBER_METRIC, Expected
+from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.scores import mean_scores, worst_scores
+from shiftproof.metrics.base import DEFAULT, mean_scores, worst_scores
+from shiftproof.metrics.outputs import AnyOutputs, of_numbers
 from shiftproof.training.held_out import (
     AnyHeldOut,
     HeldOutNumbers,
@@ -30,7 +31,6 @@ from shiftproof.training.held_out import (
     held_out_score,
 )
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import AnyOutputs, of_numbers
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -46,7 +46,7 @@ class LeaveOneOut:
 
     runs: tuple[TrainedRun, ...]
     scores: tuple[AnyHeldOut, ...]
-    metric: str = DEFAULT_METRIC
+    metric: str = DEFAULT[CLASSIFICATION]
 
     @property
     def status(self) -> str:
@@ -174,13 +174,13 @@ def train_each(data: Data, settings: TrainEachSettings) -> LeaveOneOut:
             )
             for run in runs
         ]
-        return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT_NUMBER_METRIC)
+        return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT[REGRESSION])
     scores = []
     for run in runs:
         score = held_out_score(run.config, run.metrics, dataset)
         auroc = run.scores.get(run.config.test_domains[0], {}).get("auroc")
         scores.append(score if auroc is None else replace(score, auroc=auroc))
-    return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT_METRIC)
+    return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT[CLASSIFICATION])
 
 
 def _name(domain: str) -> str:

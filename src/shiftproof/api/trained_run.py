@@ -10,10 +10,10 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.standardize import ADAPTATION
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.temperature import calibrated_outputs
-from shiftproof.learners.scores import mean_scores
+from shiftproof.metrics.base import mean_scores, scores
+from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training.config import RunConfig
 from shiftproof.training.loop import RunResult
-from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 
 
@@ -41,7 +41,7 @@ class TrainedRun(RunResult):
     @cached_property
     def scores(self) -> dict[str, dict[str, float | None]]:
         """The scores on all samples of each test domain, by domain: accuracy, AUROC, …, or R², …"""
-        return {domain: own.scores() for domain, own in self.outputs.items()}
+        return {domain: scores(own) for domain, own in self.outputs.items()}
 
     @cached_property
     def model(self) -> TrainedModel:

@@ -21,7 +21,7 @@ from rich.text import Text
 
 from shiftproof.cli.messages import in_options
 from shiftproof.data import DomainDataset
-from shiftproof.reporting.measures import measure_text
+from shiftproof.metrics import METRICS
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer
@@ -168,7 +168,7 @@ class ProgressBar(LoadingBar, Observer):
     def record(self, record: Record) -> None:
         """Show the accuracies."""
         name, values = shown_measure(record)
-        accuracy = "  ".join(f"{k} {measure_text(name, v)}" for k, v in values.items())
+        accuracy = "  ".join(f"{k} {METRICS.get(name).cell(v)}" for k, v in values.items())
         self._bars.note = f"  step {record['step']}: {accuracy}"
         if self._run is not None:
             self._bars.update(self._run, completed=record["step"])

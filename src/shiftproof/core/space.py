@@ -19,7 +19,7 @@ import functools
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeVar
 
@@ -100,7 +100,7 @@ class HparamSpec:
     setting: Setting
     regimes: Mapping[Regime, Setting]
     within: tuple[float, float] | None
-    choices: tuple[Scalar, ...] | None
+    choices: tuple[Scalar, ...] | Callable[[], tuple[Scalar, ...]] | None
     unit: str
     help: str
 
@@ -118,8 +118,9 @@ class HparamSpec:
         if value in self.words:
             return str(value)
         parsed: Scalar = convert(self.name, value, self.type, self.words)
-        if self.choices is not None and parsed not in self.choices:
-            allowed = ", ".join(map(str, self.choices))
+        choices = self.choices() if callable(self.choices) else self.choices
+        if choices is not None and parsed not in choices:
+            allowed = ", ".join(map(str, choices))
             raise InvalidValue(f"`{self.name}` must be one of {allowed}, not {value!r}")
         if self.within is not None and isinstance(parsed, int | float):
             low, high = self.within
@@ -137,7 +138,7 @@ def hparam(
     *,
     regimes: Mapping[Regime, tuple[T, Distribution | None]] | None = None,
     within: tuple[float, float] | None = None,
-    choices: tuple[T, ...] | None = None,
+    choices: tuple[T, ...] | Callable[[], tuple[T, ...]] | None = None,
     unit: str = "",
     help: str = "",
 ) -> T:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+MINUS = "\N{MINUS SIGN}"
+
 
 def plural(noun: str, count: int) -> str:
     """Return a noun in the plural, unless the count is 1.
@@ -64,6 +66,16 @@ def three_digits(value: float) -> str:
     """
     rounded = float(f"{value:.3g}")
     return f"{rounded:,.0f}" if abs(rounded) >= 1000 else f"{rounded:.3g}"
+
+
+def score_text(value: float) -> str:
+    """Return a score as text; errors of a regression have the label's unit, and may be large.
+
+    >>> score_text(0.5), score_text(-0.25), score_text(12345.678), score_text(56.78)
+    ('0.500', '−0.250', '12,300', '56.8')
+    """
+    text = f"{value:.3f}" if abs(value) < 10 else three_digits(value)
+    return text.replace("-", MINUS)
 
 
 def signed(value: float, digits: int = 1) -> str:

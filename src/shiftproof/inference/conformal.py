@@ -34,10 +34,9 @@ import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.domain import as_array
-from shiftproof.inference.estimates import LEVEL, Estimate, share_estimate
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
-from shiftproof.learners.scores import TARGETS
-from shiftproof.training.outputs import NumberOutputs, Outputs
+from shiftproof.metrics.coverage import domain_quantile, weighted_quantile
+from shiftproof.metrics.outputs import NumberOutputs, Outputs
 
 
 @dataclass(frozen=True)
@@ -67,37 +66,6 @@ def score_threshold(held_out: Sequence[Outputs], level: float) -> tuple[float, b
     )
 
 
-def domain_quantile(scores: Sequence[np.ndarray], level: float) -> tuple[float, bool]:
-    """Return the quantile q of the scores [n_d] of each domain, and whether it is guaranteed.
-
-    If so, the score of a row of a new domain is at most q with probability at least `level`.
-    """
-    promised = len(scores) >= domains_needed(level)
-    return weighted_quantile(scores, level, len(scores) + promised), promised
-
-
-def weighted_quantile(scores: Sequence[np.ndarray], level: float, domains: int) -> float:
-    """Return the quantile of the scores, where each domain has total weight 1 / `domains`."""
-    mass = 1 / domains
-    weights = np.concatenate([np.full(len(own), mass / len(own)) for own in scores])
-    values = np.concatenate(scores)
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order]) >= level - 1e-9
-    return float(values[order][reached.argmax()])
-
-
-def domains_needed(level: float) -> int:
-    """Return the number of domains needed to guarantee coverage at this level.
-
-    >>> domains_needed(0.9), domains_needed(0.95), domains_needed(0.5)
-    (9, 19, 1)
-    """
-    return math.ceil(1 / (1 - level) - 1 - 1e-9)
-
-
-# The name of the coverage score in a report card, and the level of its intervals.
-COVERAGE = "interval_coverage"
-COVERAGE_LEVEL = TARGETS[COVERAGE]
 # Levels for which a model file stores half-widths.
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -121,24 +89,6 @@ def checked_level(level: float, name: str) -> None:
     """Raise unless the level of sets or intervals, the setting `name`, is valid."""
     if not 0 < level < 1:
         raise InvalidValue(f"`{name}` must be between 0 and 1, not {level:g}")
-
-
-def coverage_estimates(
-    outputs: Mapping[str, NumberOutputs], level: float = LEVEL
-) -> dict[str, Estimate | None]:
-    """Return the coverage on each domain of `COVERAGE_LEVEL` intervals from all other domains.
-
-    `level` is the level of the confidence interval of the coverage.  A single domain gets None.
-    """
-    found: dict[str, Estimate | None] = {}
-    for domain, own in outputs.items():
-        others = [each for name, each in outputs.items() if name != domain]
-        if not others or not len(own.labels):
-            found[domain] = None
-            continue
-        q, _ = half_width(others, COVERAGE_LEVEL)
-        found[domain] = share_estimate(np.abs(own.labels - own.predicted) <= q, level)
-    return found
 
 
 @dataclass(frozen=True)

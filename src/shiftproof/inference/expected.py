@@ -9,29 +9,20 @@ standard error does not show by how much.
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shiftproof.core.errors import DataError, InvalidValue, nearest
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import listed, three_digits
-from shiftproof.inference.conformal import COVERAGE, coverage_estimates
-from shiftproof.inference.estimates import (
-    LEVEL,
-    LOG_ODDS,
-    LOGARITHM,
-    UNEXPLAINED,
-    Estimate,
-    estimate,
-    number_estimate,
-    scale_of,
-)
+from shiftproof.core.types import CLASSIFICATION, Kind
 from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
-from shiftproof.learners.scores import EXPECTED, LOSSES, NUMBER_CARD
-from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
+from shiftproof.metrics import METRICS, Metric, NumberOutputs, Outputs
+from shiftproof.metrics.base import DEFAULT, LEVEL, Estimate, scores
+from shiftproof.metrics.outputs import AnyOutputs, confusion, pooled, task_of
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
@@ -51,7 +42,7 @@ class ExpectedScore:
     `outliers` the domains that do not fit the others.
     """
 
-    metric: str
+    metric: Metric
     level: float
     estimates: Mapping[str, Estimate]
     predictive: Predictive
@@ -60,7 +51,7 @@ class ExpectedScore:
     @property
     def mean(self) -> float:
         """The score of a typical domain: the mean on the additive scale; half are better."""
-        return scale_of(self.metric).back(self.predictive.mean)
+        return self.metric.scale.back(self.predictive.mean)
 
     @cached_property
     def interval(self) -> tuple[float, float]:
@@ -74,8 +65,8 @@ class ExpectedScore:
 
     def probability_worse(self, threshold: float) -> float:
         """Return the probability that the next domain scores worse than a threshold."""
-        below = self.predictive.below(scale_of(self.metric).there(threshold))
-        return 1 - below if self.metric in LOSSES else below
+        below = self.predictive.below(self.metric.scale.there(threshold))
+        return self.metric.worse(below)
 
     def holds(self, own: Estimate) -> tuple[float, float]:
         """Return the prediction interval of an observed score with the sampling error of `own`."""
@@ -83,7 +74,7 @@ class ExpectedScore:
 
     def _back(self, bounds: tuple[float, float]) -> tuple[float, float]:
         """Return the bounds of an interval on the scale of the score."""
-        low, high = map(scale_of(self.metric).back, bounds)
+        low, high = map(self.metric.scale.back, bounds)
         return low, high
 
     @property
@@ -114,7 +105,7 @@ class ExpectedScore:
 
 
 def expected_score(
-    metric: str, estimates: Mapping[str, Estimate | None], level: float = LEVEL
+    metric: Metric, estimates: Mapping[str, Estimate | None], level: float = LEVEL
 ) -> ExpectedScore | None:
     """Return the expected score, or None if it is defined in fewer than two domains."""
     known = {domain: own for domain, own in estimates.items() if own is not None}
@@ -127,36 +118,6 @@ def expected_score(
     return ExpectedScore(metric, level, known, predictive(values, variances), outliers)
 
 
-DEFAULT_METRIC, DEFAULT_NUMBER_METRIC = "accuracy", "mae"
-# Scores of regression models that can be predicted for a new domain.
-NUMBER_EXPECTED = (*NUMBER_CARD, COVERAGE)
-
-
-def metrics_of(outputs: Iterable[AnyOutputs]) -> tuple[str, ...]:
-    """Return the names of the available scores, for classification or for regression.
-
-    Without any outputs, return both.
-    """
-    kinds = {isinstance(own, NumberOutputs) for own in outputs}
-    if len(kinds) > 1:
-        raise DataError("some runs predict classes and others numbers; give the runs of one task")
-    if not kinds:
-        return tuple(dict.fromkeys((*EXPECTED, *NUMBER_EXPECTED)))
-    return NUMBER_EXPECTED if kinds == {True} else EXPECTED
-
-
-def default_metric(outputs: Iterable[AnyOutputs]) -> str:
-    """Return the score shown by default."""
-    return DEFAULT_METRIC if DEFAULT_METRIC in metrics_of(outputs) else DEFAULT_NUMBER_METRIC
-
-
-def estimate_of(metric: str, own: AnyOutputs, level: float = LEVEL) -> Estimate | None:
-    """Return a score of one domain with its confidence interval; None if undefined."""
-    if isinstance(own, NumberOutputs):
-        return number_estimate(metric, own.predicted, own.labels, level)
-    return estimate(metric, own.probabilities, own.labels, level)
-
-
 @dataclass(frozen=True)
 class Expected:
     """Expected scores at the next domain; `outputs` are predictions for domains held out in turn.
@@ -167,7 +128,7 @@ class Expected:
     """
 
     outputs: Mapping[str, AnyOutputs]
-    metric: str = DEFAULT_METRIC
+    metric: str = DEFAULT[CLASSIFICATION]
     level: float = LEVEL
     at_least: float | None = None
     classes: tuple[str, ...] = ()
@@ -177,26 +138,22 @@ class Expected:
         self.checked(self.metric)
         if not 0 < self.level < 1:
             raise InvalidValue(f"`level` must be between 0 and 1, not {self.level:g}")
-        if self.at_least is None:
-            return
-        scale = scale_of(self.metric)
-        if scale is LOG_ODDS and not 0 < self.at_least < 1:
-            raise InvalidValue(f"`at_least` must be between 0 and 1, not {self.at_least:g}")
-        if scale is LOGARITHM and not self.at_least > 0:
-            raise InvalidValue(f"`at_least` must be above 0, not {self.at_least:g}")
-        if scale is UNEXPLAINED and not self.at_least < 1:
-            raise InvalidValue(f"`at_least` must be below 1, not {self.at_least:g}")
+        if self.at_least is not None:
+            METRICS.get(self.metric).check_threshold(self.at_least)
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the available scores."""
-        return metrics_of(self.outputs.values())
+        return METRICS.of(task_of(self.outputs.values()))
 
     def checked(self, metric: str) -> str:
         """Return the name of a score, or raise if it is not available."""
-        if metric not in self.metrics:
-            raise InvalidValue(f"`metric` {metric!r} is unknown; {nearest(metric, self.metrics)}")
-        return metric
+        return METRICS.checked(metric, self.task)
+
+    @property
+    def task(self) -> Kind | None:
+        """The kind of task; None without outputs."""
+        return task_of(self.outputs.values())
 
     @property
     def numbers(self) -> dict[str, NumberOutputs]:
@@ -211,15 +168,14 @@ class Expected:
     def score(self, metric: str) -> ExpectedScore | None:
         """Return the expected score; None if it is defined in fewer than two domains."""
         if metric not in self._scores:
-            found = self.estimates(self.checked(metric))
-            self._scores[metric] = expected_score(metric, found, self.level)
+            one = METRICS.get(self.checked(metric))
+            estimates = one.estimates(self.outputs, self.level)
+            self._scores[metric] = expected_score(one, estimates, self.level)
         return self._scores[metric]
 
     def estimates(self, metric: str) -> dict[str, Estimate | None]:
         """Return a score of each domain with its confidence interval."""
-        if metric == COVERAGE:
-            return coverage_estimates(self.numbers, self.level)
-        return {d: estimate_of(metric, own, self.level) for d, own in self.outputs.items()}
+        return METRICS.get(metric).estimates(self.outputs, self.level)
 
     @cached_property
     def _scores(self) -> dict[str, ExpectedScore | None]:
@@ -256,7 +212,7 @@ class Expected:
             {
                 "domain": domain,
                 "samples": len(own.labels),
-                "scores": own.scores(),
+                "scores": scores(own),
                 "intervals": {
                     metric: [value.low, value.high]
                     for metric, score in self._scores.items()
@@ -299,7 +255,7 @@ class Expected:
         import pandas as pd
 
         parts = {**self.outputs, "pooled": pooled(list(self.outputs.values()))}
-        rows = {name: {"samples": len(own.labels), **own.scores()} for name, own in parts.items()}
+        rows = {name: {"samples": len(own.labels), **scores(own)} for name, own in parts.items()}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def _repr_html_(self) -> str:
@@ -308,37 +264,19 @@ class Expected:
         return f"{table}<p>{html.escape(said)}</p>"
 
 
-def metric_name(metric: str) -> str:
-    """Return the name of a score for use in a sentence.
-
-    >>> metric_name("r2"), metric_name("auroc"), metric_name("log_loss")
-    ('R²', 'auroc', 'log loss')
-    """
-    return {"r2": "R²", "mae": "MAE", "rmse": "RMSE"}.get(metric, metric.replace("_", " "))
-
-
-Own = TypeVar("Own", bound=AnyOutputs)
-
-
-def pooled(parts: Sequence[Own]) -> Own:
-    """Return the outputs of several domains, concatenated."""
-    predicted, labels = (np.concatenate([own[place] for own in parts]) for place in (0, 1))
-    return type(parts[0])(predicted, labels, np.arange(len(labels)))
-
-
 def sentences(expected: Expected) -> list[str]:
     """Return sentences on the interval, the probability of falling short, and notes."""
     score = expected.headline
     low, high = score.interval
-    name = metric_name(expected.metric)
+    metric = METRICS.get(expected.metric)
     found = [
-        f"Expect {name} {three_digits(low)} to {three_digits(high)} at the next domain with"
-        f" probability {score.level:.0%}; {three_digits(score.mean)} at a typical one."
+        f"Expect {metric.phrase} {three_digits(low)} to {three_digits(high)} at the next domain"
+        f" with probability {score.level:.0%}; {three_digits(score.mean)} at a typical one."
     ]
     if (worse := expected.probability_worse) is not None:
-        side = "above" if expected.metric in LOSSES else "below"
         found.append(
-            f"The probability that the next domain is {side} {expected.at_least:g} is {worse:.2g}."
+            f"The probability that the next domain is {metric.worse_side} {expected.at_least:g} is"
+            f" {worse:.2g}."
         )
     if expected.adaptation:
         found.append(
@@ -346,14 +284,3 @@ def sentences(expected: Expected) -> list[str]:
             " without labels."
         )
     return [*found, score.note] if score.note else found
-
-
-def confusion(outputs: Outputs) -> list[list[int]]:
-    """Return the confusion matrix, as counts [label][predicted]."""
-    from sklearn.metrics import confusion_matrix  # type: ignore[import-untyped]
-
-    classes = np.arange(outputs.probabilities.shape[1])
-    predicted = outputs.probabilities.argmax(axis=1)
-    return [
-        list(map(int, row)) for row in confusion_matrix(outputs.labels, predicted, labels=classes)
-    ]

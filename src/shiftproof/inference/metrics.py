@@ -13,10 +13,11 @@ from shiftproof.core.errors import DataError, nearest
 from shiftproof.core.text import counted, listed, quoted, three_digits
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import Samples
-from shiftproof.inference.expected import Expected, estimate_of, metric_name
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.model import TrainedModel
-from shiftproof.learners.scores import LOSSES, TARGETS, scores
-from shiftproof.training.outputs import AnyOutputs, NumberOutputs, Outputs
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.base import scores
+from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class DomainMetrics(_Metrics):
     samples of known classes, and `far` the share of samples unlike the training domains (None for
     a private model).  `unknown` is the number of samples whose class the model does not know;
     they count as wrong.  `confusion` [label][predicted] counts the other samples, `scores` are
-    their scores (see `shiftproof.learners.scores`), and `outputs` the predictions behind them.
+    their scores (see `shiftproof.metrics`), and `outputs` the predictions behind them.
     """
 
     domain: str
@@ -119,7 +120,7 @@ def _metrics(
         None if model.typicality is None else predictions.far_share,
         int((~known).sum()),
         np.bincount(pairs, minlength=classes**2).reshape(classes, classes).tolist(),
-        scores(outputs.probabilities, outputs.labels) if known.any() else {},
+        scores(outputs) if known.any() else {},
         outputs,
     )
 
@@ -180,7 +181,7 @@ def _number_metrics(
         domain,
         domain in model.domains,
         len(labels),
-        outputs.scores(),
+        scores(outputs),
         spread,
         None if model.typicality is None else predictions.far_share,
         model.target,
@@ -215,9 +216,10 @@ class Comparison:
         """`inside`, `worse` or `better` than expected."""
         if self.low <= self.value <= self.high:
             return "inside"
-        if self.metric in TARGETS:
+        direction = METRICS.get(self.metric).direction
+        if not direction:
             return "worse"  # further from its target than the domains before
-        return "worse" if (self.value > self.high) == (self.metric in LOSSES) else "better"
+        return "worse" if (self.value > self.high) == (direction < 0) else "better"
 
     @property
     def sentence(self) -> str:
@@ -229,7 +231,7 @@ class Comparison:
             "worse": ": look at what differs there (`shiftproof diagnose`) before using the model",
             "better": ": make sure that the model was not trained on these samples",
         }[self.state]
-        name = metric_name(self.metric)
+        name = METRICS.get(self.metric).phrase
         return (
             f"{self.domain}: {name} {three_digits(self.value)} is {where} the range"
             f" {three_digits(self.low)} to {three_digits(self.high)} expected of a new"
@@ -244,7 +246,7 @@ class Comparison:
 def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
     """Compare a new domain with the expected score; return None if its score is undefined."""
     score = expected.headline
-    own = estimate_of(expected.metric, outputs, expected.level)
+    own = METRICS.get(expected.metric).estimate(outputs, expected.level)
     if own is None:
         return None
     return Comparison(domain, expected.metric, own.value, *score.holds(own))

@@ -13,9 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.inference.estimates import LEVEL, share_estimate
-from shiftproof.learners.scores import BINS
-from shiftproof.training.outputs import NumberOutputs, Outputs
+from shiftproof.metrics.base import LEVEL
+from shiftproof.metrics.calibration import BINS
+from shiftproof.metrics.classification import share_estimate
+from shiftproof.metrics.outputs import NumberOutputs, Outputs
 
 
 class Bin(NamedTuple):

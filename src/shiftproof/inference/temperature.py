@@ -23,7 +23,8 @@ import numpy as np
 
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.learners.criterion import fit_temperature, tempered
-from shiftproof.training.outputs import AnyOutputs, load_outputs, of_classes
+from shiftproof.metrics.outputs import AnyOutputs, of_classes
+from shiftproof.training.outputs import load_outputs
 
 
 def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from shiftproof.core.space import hparam
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
-from shiftproof.learners.candidate import MOST_FOLDS, Candidate, Judged, judge, size_of
+from shiftproof.learners.candidate import LOG_LOSS, MOST_FOLDS, Candidate, Judged, judge, size_of
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples
-from shiftproof.learners.scores import EXPECTED, LOG_LOSS
+from shiftproof.metrics import METRICS
 
 # Trees per forest: more would hardly change the ensemble, and take time to fit and store.
 TREES = 100
@@ -92,7 +94,7 @@ class Best(Exact):
         )
         metric: str = hparam(
             LOG_LOSS,
-            choices=EXPECTED,
+            choices=partial(METRICS.of, CLASSIFICATION),
             help="score on held-out domains that chooses the settings of each member",
         )
 

@@ -20,10 +20,12 @@ from shiftproof.core.errors import DataError
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.samples import Samples, held_out_folds
-from shiftproof.learners.scores import LOG_LOSS, SCORES, badness
+from shiftproof.metrics import METRICS, Outputs
 
 # Floating-point operations per second of large matrix products on one core.
 OPERATIONS_A_SECOND = 1.5e10
+# The metric for calibration, and the default of learners that choose settings.
+LOG_LOSS = "log_loss"
 
 
 class Size(NamedTuple):
@@ -134,14 +136,14 @@ def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
 
 def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
     """Return the badness of predictions [n, classes] in each domain; NaN where undefined."""
-    found = []
+    found, asked = [], METRICS.get(metric)
     losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
     for rows in samples.rows_by_domain():
         if losses is not None:  # regression is scored by the criterion's loss only
             found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
             continue
-        value = SCORES[metric](predicted[rows], samples.y[rows])
-        found.append(np.nan if value is None else badness(metric, value))
+        value = asked.score(Outputs(predicted[rows], samples.y[rows]))
+        found.append(np.nan if value is None else asked.loss(value))
     return np.array(found)
 
 

@@ -17,7 +17,8 @@ from scipy.special import log_softmax  # type: ignore[import-untyped]
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED
 from shiftproof.learners.samples import Samples
-from shiftproof.learners.scores import r2
+from shiftproof.metrics import NumberOutputs
+from shiftproof.metrics.regression import r2
 
 # Probabilities are clipped to this: log 0 is infinite, and one confident error must not dominate
 # the loss.
@@ -175,7 +176,10 @@ class NumberLoss(Criterion):
 
     def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
         """Return R² of each domain."""
-        found = [r2(predicted[rows, 0], samples.y[rows]) for rows in samples.rows_by_domain()]
+        found = [
+            r2(NumberOutputs(predicted[rows, 0], samples.y[rows]))
+            for rows in samples.rows_by_domain()
+        ]
         return [np.nan if value is None else value for value in found]
 
     def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:

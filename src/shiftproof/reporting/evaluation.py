@@ -10,7 +10,6 @@ from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
 from shiftproof.reporting.predictions import (
     assessment_table,
     card_table,
-    number_card_table,
     numbers_table,
 )
 
@@ -21,6 +20,6 @@ def evaluation_tables(
     """Return the tables of classification or of regression."""
     numbers = [own for own in outcomes if isinstance(own, NumberMetrics)]
     if numbers:
-        return [numbers_table(numbers, adaptation), number_card_table(numbers)]
+        return [numbers_table(numbers, adaptation), card_table(numbers)]
     classes = [own for own in outcomes if isinstance(own, DomainMetrics)]
     return [assessment_table(classes, adaptation), card_table(classes)]

@@ -6,7 +6,8 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.text import three_digits
-from shiftproof.inference.expected import Expected, metric_name
+from shiftproof.inference.expected import Expected
+from shiftproof.metrics import METRICS
 from shiftproof.reporting.words import interval_text, score_text
 
 WIDTH = 33
@@ -23,7 +24,7 @@ def forest_table(expected: Expected) -> Table:
     low, high = score.interval
     left = min([low, *(own.low for own in score.estimates.values())])
     right = max([high, *(own.high for own in score.estimates.values())])
-    name = metric_name(expected.metric)
+    name = METRICS.get(expected.metric).phrase
     table = Table(
         title=f"{name} to expect at the next domain",
         title_justify="left",

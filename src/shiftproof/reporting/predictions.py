@@ -12,14 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from shiftproof.core.text import counted, three_digits
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.estimates import LEVEL, Estimate, estimates
-from shiftproof.inference.expected import estimate_of, metric_name
 from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
 from shiftproof.inference.predictions import AnyPredictions, NumberPredictions, Predictions
-from shiftproof.learners.scores import EXPECTED, NUMBER_CARD
-from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.base import LEVEL, Estimate
 from shiftproof.reporting.renderers.csv_lines import csv_text
 from shiftproof.reporting.words import interval_text, score_text
 
@@ -142,9 +141,10 @@ def assessment_table(outcomes: Sequence[DomainMetrics], adaptation: str = "") ->
     return table
 
 
-def empty_card(shown: Sequence[str], domains: int) -> Table:
-    """Return a report card without rows, with one column for each of the `shown` domains."""
-    left_out = domains - len(shown)
+def card_table(outcomes: Sequence[DomainMetrics | NumberMetrics]) -> Table:
+    """Return all metrics of a few domains with intervals: metrics as rows, domains as columns."""
+    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
+    left_out = len(outcomes) - len(shown)
     table = Table(
         title="report card",
         title_justify="left",
@@ -153,25 +153,23 @@ def empty_card(shown: Sequence[str], domains: int) -> Table:
         caption_justify="left",
     )
     table.add_column("score")
-    for domain in shown:
-        table.add_column(Text(domain), justify="right")
-    return table
-
-
-def card_table(outcomes: Sequence[DomainMetrics]) -> Table:
-    """Return all scores of a few domains with intervals: scores as rows, domains as columns."""
-    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
-    table = empty_card([outcome.domain for outcome in shown], len(outcomes))
-    cards = [estimates(own.outputs.probabilities, own.outputs.labels) for own in shown]
-    for name in EXPECTED:
-        table.add_row(name.replace("_", " "), *(_cell(card[name]) for card in cards))
-    shares = [own.scores["commonest_class"] for own in shown]
-    table.add_row("commonest class", *(f"{each:.3f}" for each in shares))
+    for outcome in shown:
+        table.add_column(Text(outcome.domain), justify="right")
+    task = shown[0].outputs.task if shown else CLASSIFICATION
+    for metric in map(METRICS.get, METRICS.of(task)):
+        if not metric.jointly:  # of several held-out domains
+            estimates = [metric.estimate(outcome.outputs) for outcome in shown]
+            table.add_row(metric.phrase, *map(_cell, estimates))
+    if task == CLASSIFICATION:
+        shares = [outcome.scores["commonest_class"] for outcome in shown]
+        table.add_row("commonest class", *(f"{share:.3f}" for share in shares))
     return table
 
 
 def _cell(own: Estimate | None) -> str:
-    return "–" if own is None else f"{own.value:.3f} ({own.low:.3f}–{own.high:.3f})"
+    if own is None:
+        return "–"
+    return f"{score_text(own.value)} ({interval_text(own.low, own.high)})"
 
 
 LOW, HIGH = "low", "high"
@@ -213,10 +211,10 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
     )
     table.add_column("domain")
     names = ("r2", "mae", "rmse")
-    for name in ("samples", *(MEASURE_TITLES[name] for name in names), "far"):
+    for name in ("samples", *(METRICS.get(name).phrase for name in names), "far"):
         table.add_column(name, justify="right")
     for own in outcomes:
-        cells = {name: measure_text(name, own.scores[name]) for name in names}
+        cells = {name: METRICS.get(name).cell(own.scores[name]) for name in names}
         cells["mae"] += f" ± {three_digits(own.standard_error)}"
         table.add_row(
             own.domain + (" (trained on)" if own.trained_on else ""),
@@ -227,26 +225,11 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
     if len(outcomes) > 1:
         table.add_section()
         known = {n: [v for own in outcomes if (v := own.scores[n]) is not None] for n in names}
-        means = [measure_text(n, fmean(v) if v else None) for n, v in known.items()]
+        means = [METRICS.get(n).cell(fmean(v) if v else None) for n, v in known.items()]
         worst = [
-            measure_text(n, (min if n == "r2" else max)(v) if v else None) for n, v in known.items()
+            METRICS.get(n).cell(max(v, key=METRICS.get(n).loss) if v else None)
+            for n, v in known.items()
         ]
         table.add_row("mean", "", *means, "")
         table.add_row("worst", "", *worst, "")
-    return table
-
-
-def number_card_table(outcomes: Sequence[NumberMetrics]) -> Table:
-    """Return all scores of a few domains with intervals: scores as rows, domains as columns."""
-    shown = outcomes[:COLUMNS]
-    table = empty_card([own.domain for own in shown], len(outcomes))
-    for name in NUMBER_CARD:
-        cells = [estimate_of(name, own.outputs) for own in shown]
-        table.add_row(
-            metric_name(name),
-            *(
-                "–" if c is None else f"{score_text(c.value)} ({interval_text(c.low, c.high)})"
-                for c in cells
-            ),
-        )
     return table

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from shiftproof.core.standardize import NONE
 from shiftproof.data import DomainDataset
-from shiftproof.reporting.measures import MEASURE_TITLES, measure_text
+from shiftproof.metrics import METRICS
 from shiftproof.training.config import NO_NETWORK, RunConfig
 from shiftproof.training.held_out import AnyHeldOut, HeldOutNumbers, HeldOutScore
 from shiftproof.training.loop import RunResult
@@ -41,7 +41,9 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
     table.add_column("part")
     measures = next((m for m in MEASURES.values() if m[0] in record), ())
     for measure in (*measures, "risk"):
-        table.add_column(MEASURE_TITLES.get(measure, measure), justify="right")
+        table.add_column(
+            METRICS.get(measure).phrase if measure in METRICS else measure, justify="right"
+        )
     for name, risk in record["risk"].items():
         domain, _, part = name.rpartition("/")
         role = "extra" if not domain else "test" if domain in config.test_domains else "training"
@@ -49,7 +51,7 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
             domain or name,
             role,
             part if domain else "all",
-            *(measure_text(measure, record[measure].get(name)) for measure in measures),
+            *(METRICS.get(measure).cell(record[measure].get(name)) for measure in measures),
             f"{risk:.3f}",
             style="bold" if role == "test" else "",
         )
@@ -91,7 +93,7 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
     for name in ("samples", *shown):
         table.add_column(name, justify="right")
     for score in scores:
-        values = [measure_text(kind, getattr(score, name)) for kind, name in shown.values()]
+        values = [METRICS.get(kind).cell(getattr(score, name)) for kind, name in shown.values()]
         table.add_row(Text(score.domain), f"{score.samples:,}", *values)
     table.add_section()
     for title, best, style in (("mean", None, "bold"), ("worst", True, "")):
@@ -99,7 +101,7 @@ def _numbers_table(config: RunConfig, scores: Sequence[HeldOutNumbers]) -> Table
         for kind, name in shown.values():
             worse = min if kind == "r2" else max
             values_there = [getattr(score, name) for score in scores]
-            cells.append(measure_text(kind, _over(worse if best else fmean, values_there)))
+            cells.append(METRICS.get(kind).cell(_over(worse if best else fmean, values_there)))
         table.add_row(title, "", *cells, style=style)
     return table
 
@@ -192,7 +194,12 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
     table.add_column("member")
     of_numbers = "r2" in members[0]
     shown = "r2" if of_numbers else "accuracy"
-    for name in ("weight", MEASURE_TITLES[shown], "loss" if of_numbers else "log loss", "seconds"):
+    for name in (
+        "weight",
+        METRICS.get(shown).phrase,
+        "loss" if of_numbers else "log loss",
+        "seconds",
+    ):
         table.add_column(name, justify="right")
     rows = []
     for name in dict.fromkeys(member["name"] for member in members):
@@ -203,7 +210,7 @@ def members_table(runs: Sequence[RunResult]) -> Table | None:
         seconds = f"{sum(took):.1f}" if took else "–"
         rows.append((weight, name, f"{weight:.0%}", score, risk, seconds))
     for _, name, weight_text, score, risk, seconds in sorted(rows, reverse=True):
-        table.add_row(name, weight_text, measure_text(shown, score), f"{risk:.3f}", seconds)
+        table.add_row(name, weight_text, METRICS.get(shown).cell(score), f"{risk:.3f}", seconds)
     return table
 
 

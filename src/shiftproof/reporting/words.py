@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from shiftproof.core.text import counted, plural, three_digits
+from shiftproof.core.text import MINUS as MINUS, counted, plural, score_text as score_text
 from shiftproof.sweeps.aggregate import DatasetResults
 from shiftproof.sweeps.domainbed.names import dataset_title
 
-MINUS = "\N{MINUS SIGN}"
 ERROR_BAR = "population standard deviation over trials / √trials"
 
 
@@ -39,16 +38,6 @@ def interval_text(low: float, high: float) -> str:
     """
     between = " to " if low < 0 or high < 0 else "–"
     return f"{score_text(low)}{between}{score_text(high)}"
-
-
-def score_text(value: float) -> str:
-    """Return a score as text; errors of a regression have the label's unit, and may be large.
-
-    >>> score_text(0.5), score_text(-0.25), score_text(12345.678), score_text(56.78)
-    ('0.500', '−0.250', '12,300', '56.8')
-    """
-    text = f"{value:.3f}" if abs(value) < 10 else three_digits(value)
-    return text.replace("-", MINUS)
 
 
 def p_value_text(value: float, digits: int) -> str:

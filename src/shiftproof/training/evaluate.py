@@ -15,6 +15,7 @@ from shiftproof.core.types import CLASSIFICATION, REGRESSION, Task
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.learners.algorithms import Algorithm
+from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.models.risk import class_probabilities, predicted_class
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.evaluation_sets import (
@@ -23,7 +24,7 @@ from shiftproof.training.evaluation_sets import (
     batch_size,
     error_measures,
 )
-from shiftproof.training.outputs import AnyOutputs, in_row_order
+from shiftproof.training.outputs import in_row_order
 
 
 @torch.no_grad()

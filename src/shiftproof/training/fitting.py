@@ -18,11 +18,12 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
+from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training.array_state import State, load_arrays, save_arrays
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import Score, evaluate_rows, plan_evaluation
 from shiftproof.training.load_run import unfit_checkpoint
-from shiftproof.training.outputs import AnyOutputs, in_row_order
+from shiftproof.training.outputs import in_row_order
 from shiftproof.training.records import Record
 from shiftproof.training.rows import samples_of
 from shiftproof.training.sample_weights import training_weights

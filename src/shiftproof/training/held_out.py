@@ -10,8 +10,9 @@ from statistics import fmean
 import numpy as np
 
 from shiftproof.data import DomainDataset
+from shiftproof.metrics.base import scores
+from shiftproof.metrics.outputs import NumberOutputs
 from shiftproof.training.config import RunConfig
-from shiftproof.training.outputs import NumberOutputs
 from shiftproof.training.records import Record
 
 
@@ -83,13 +84,13 @@ def held_out_numbers(
         for name, value in record.get("r2", {}).items()
         if name.endswith("/out") and name.rpartition("/")[0] != domain
     ]
-    scores = {} if outputs is None else outputs.scores()
+    values = {} if outputs is None else scores(outputs)
     r2, mae, rmse = (
-        math.nan if (value := scores.get(name)) is None else value for name in ("r2", "mae", "rmse")
+        math.nan if (value := values.get(name)) is None else value for name in ("r2", "mae", "rmse")
     )
     return HeldOutNumbers(
         domain,
-        len(labels) if scores else 0,
+        len(labels) if values else 0,
         r2,
         mae,
         rmse,

@@ -8,63 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
-from shiftproof.core.errors import CheckpointError, DataError
+from shiftproof.core.errors import CheckpointError
 from shiftproof.core.types import REGRESSION, Task
-from shiftproof.learners.scores import number_scores, scores
+from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
 from shiftproof.training.array_state import load_arrays, save_arrays
 
 HELD_OUT = "held_out.safetensors"
-
-
-class Outputs(NamedTuple):
-    """Probabilities [n, classes] and labels [n] of samples, and their positions in the domain."""
-
-    probabilities: np.ndarray
-    labels: np.ndarray
-    rows: np.ndarray
-
-    def scores(self) -> dict[str, float | None]:
-        """Return accuracy, AUROC, log loss and others, by name."""
-        return scores(self.probabilities, self.labels)
-
-
-class NumberOutputs(NamedTuple):
-    """Predicted numbers and labels [n] of samples, in the units of the labels."""
-
-    predicted: np.ndarray
-    labels: np.ndarray
-    rows: np.ndarray
-
-    def scores(self) -> dict[str, float | None]:
-        """Return R², MAE, RMSE and calibration, by name."""
-        return number_scores(self.predicted, self.labels)
-
-
-AnyOutputs = Outputs | NumberOutputs
-
-
-def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Outputs]:
-    """Return the outputs if they are class probabilities, else raise that `what` needs these."""
-    found = {}
-    for domain, own in outputs.items():
-        if isinstance(own, NumberOutputs):
-            raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
-        found[domain] = own
-    return found
-
-
-def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
-    """Return the outputs if they are numbers, else raise that `what` needs these."""
-    found = {}
-    for domain, own in outputs.items():
-        if isinstance(own, Outputs):
-            raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
-        found[domain] = own
-    return found
 
 
 def in_row_order(

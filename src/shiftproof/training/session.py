@@ -20,11 +20,11 @@ from shiftproof.data import DomainDataset
 from shiftproof.data.base import FittedPreparation, Progress, silent
 from shiftproof.data.splits import Split
 from shiftproof.learners.base import ALGORITHMS
+from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet, Score
 from shiftproof.training.load_run import fitted_preparation
-from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import MEASURES, Record
 from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.settings import INVARIANCE

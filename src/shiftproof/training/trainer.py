@@ -23,6 +23,7 @@ from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES
 from shiftproof.training.checkpoint import State, load_state, save_state
@@ -30,7 +31,6 @@ from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import evaluate, outputs_of
 from shiftproof.training.evaluation_sets import EvaluationSet, Score, held_out_sets, plan_evaluation
 from shiftproof.training.invariance import shift_of_outputs
-from shiftproof.training.outputs import AnyOutputs
 from shiftproof.training.records import Record
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session

@@ -20,10 +20,10 @@ from _internals import (
     pooled_map,
     read_evidence,
     render_Source as Source,
+    report_card,
     results_page,
     share_estimate,
     share_map,
-    short_card,
     shortfall_plot,
     two_classes,
     worst_facts,
@@ -102,7 +102,7 @@ def test_the_first_sentence_in_other_cases(mixed):
 
 
 def test_the_card_has_sensitivity_specificity_and_baselines_beside_it(mixed):
-    table = short_card(mixed, {"Random forest": mixed}, "hospital", "state")
+    table = report_card(mixed, {"Random forest": mixed}, "hospital", "state")
     titles = [column.title for column in table.columns]
     west = dict(zip(titles, table.rows[1].cells, strict=True))
     own = mixed.outputs["west"]
@@ -127,7 +127,7 @@ def test_the_card_has_sensitivity_specificity_and_baselines_beside_it(mixed):
 
 
 def test_several_classes_have_no_sensitivity(made):
-    table = short_card(made.held_out(WARDS, 3).expected, {})
+    table = report_card(made.held_out(WARDS, 3).expected, {})
     assert "Sensitivity" not in [column.title for column in table.columns]
 
 

@@ -14,9 +14,9 @@ from _internals import (
     expectation_HeldOut as HeldOut,
     lead_lead as lead,
     mean_answers,
-    number_card,
     number_sections,
     number_worst_facts,
+    report_card,
     worse_than_mean,
 )
 
@@ -64,7 +64,7 @@ def test_the_first_sentence_has_the_error_and_that_of_the_mean(expected: Expecte
 
 def test_the_card_has_baselines_whose_means_can_be_compared(expected: Expected) -> None:
     ridge = replace(expected)
-    table = number_card(expected, {"Ridge regression": ridge}, "district", "price")
+    table = report_card(expected, {"Ridge regression": ridge}, "district", "price")
     assert [column.title for column in table.columns] == [
         "Rows", "R²", "MAE", "RMSE", "Slope", "Intercept", "Coverage", "Training mean",
         "Ridge regression",

@@ -8,30 +8,19 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shiftproof.core.text import counted
-from shiftproof.inference.conformal import COVERAGE, COVERAGE_LEVEL
-from shiftproof.inference.estimates import Estimate
-from shiftproof.inference.expected import (
-    Expected,
-    ExpectedScore,
-    confusion,
-    estimate_of,
-    pooled,
-    sentences,
-)
-from shiftproof.learners.scores import LOSSES, TARGETS, worst_scores
+from shiftproof.inference.expected import Expected, ExpectedScore, sentences
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.base import worst_scores
+from shiftproof.metrics.classification import commonest_class
+from shiftproof.metrics.coverage import COVERAGE_LEVEL
+from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, confusion, of_classes, pooled
+from shiftproof.reporting.page.answer.card import cell_of
 from shiftproof.reporting.page.answer.lead import nouns
-from shiftproof.reporting.page.answer.numbers import (
-    interval as interval_text,
-    number,
-    scale_of,
-    title_of,
-)
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
 from shiftproof.reporting.page.reliability import POOLED, reliability_panels
 from shiftproof.reporting.page.values import Block, DotPlot, Mark
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
-from shiftproof.training.outputs import AnyOutputs, NumberOutputs, of_classes
 
 NEXT = "next domain"
 
@@ -83,14 +72,14 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
 
     None if the score is defined in fewer than two domains.  ``noun`` is the word for a domain.
     """
-    metric = own.expected.metric
-    score = own.expected.score(metric)
+    metric = METRICS.get(own.expected.metric)
+    score = own.expected.score(metric.name)
     if score is None:
         return None
     low, high = score.interval
     middle = score.mean_interval
     values = [end for each in score.estimates.values() for end in (each.low, each.high)]
-    scale = scale_of(metric)
+    scale = metric.factor
     axis = Axis.over([scale * end for end in (low, high, *values)], margin=0.02)
 
     def place(value: float) -> float:
@@ -102,8 +91,8 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     def row(label: str, value: float | None, ends: tuple[float, float], rows: int | None) -> Row:
         return Row.of(
             label,
-            NOTHING if value is None else number(metric, value),
-            interval_text(metric, *ends),
+            NOTHING if value is None else metric.text(value),
+            metric.interval_text(*ends),
             NOTHING if rows is None else f"{rows:,}",
         )
 
@@ -115,7 +104,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
         marks.append([span(ends), Mark("dot", place(each.value))])
         rows.append(row(f"{domain} *" if odd else domain, each.value, ends, samples))
         unlike = f"\nunlike the other {nouns(noun)}" if odd else ""
-        said = f"{number(metric, each.value)} ({interval_text(metric, *ends)})"
+        said = f"{metric.text(each.value)} ({metric.interval_text(*ends)})"
         tips.append(f"{domain}: {said}\n{counted(samples, 'row')}{unlike}")
     total = sum(len(each.labels) for each in own.expected.outputs.values())
     marks += [[span(middle), Mark("diamond", place(score.mean))], [span((low, high), "bar")]]
@@ -123,17 +112,17 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
     rows += [row(typical, score.mean, middle, total), row(following, None, (low, high), None)]
     percent = " (%)" if scale == 100 else ""
     tips += [
-        f"A typical {noun}: {number(metric, score.mean)} ({interval_text(metric, *middle)})",
-        f"The next {noun} is between {number(metric, low)} and {number(metric, high)} with"
+        f"A typical {noun}: {metric.text(score.mean)} ({metric.interval_text(*middle)})",
+        f"The next {noun} is between {metric.text(low)} and {metric.text(high)} with"
         f" probability {score.level:.0%}",
     ]
     columns = (
-        Column(f"{title_of(metric)}{percent}", _better(metric)),
+        Column(f"{metric.heading}{percent}", metric.direction),
         Column("Interval"),
         Column("Rows", wide=True),
     )
     table = Table(
-        f"{title_of(metric)} on each {noun} held out, and at the next one",
+        f"{metric.heading} on each {noun} held out, and at the next one",
         columns,
         tuple(rows),
         notes=tuple(_forest_notes(own, score, noun)),
@@ -146,7 +135,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
         ("diamond", f"typical {noun}"),
         ("bar", f"the next {noun}, with probability {score.level:.0%}"),
     ]
-    title = f"{title_of(metric)}{percent}"
+    title = f"{metric.heading}{percent}"
     return DotPlot(table, title, axis.percent_ticks(), marks, key, tips)
 
 
@@ -154,12 +143,16 @@ def card_table(own: HeldOut) -> Table:
     """Return all scores with intervals: one row per domain, the worst, and all rows pooled."""
     expected = own.expected
     found = {name: expected.estimates(name) for name in expected.metrics}
-    shown = [name for name, by_domain in found.items() if any(by_domain.values())]
+    shown = [METRICS.get(name) for name, by_domain in found.items() if any(by_domain.values())]
     outputs = list(expected.outputs.values())
     whole = pooled(outputs)
     worst = worst_scores(
         [
-            {name: each.value for name in shown if (each := found[name][domain]) is not None}
+            {
+                metric.name: value.value
+                for metric in shown
+                if (value := found[metric.name][domain]) is not None
+            }
             for domain in expected.outputs
         ]
     )
@@ -167,24 +160,25 @@ def card_table(own: HeldOut) -> Table:
     for domain, answers in expected.outputs.items():
         cells = [
             Cell(f"{len(answers.labels):,}"),
-            *(_cell(name, found[name][domain]) for name in shown),
+            *(cell_of(metric, found[metric.name][domain]) for metric in shown),
         ]
         rows.append(Row((domain,), (*cells, *_plain(answers))))
     several = len(outputs) > 1
     if several:
         bad = [
-            Cell() if (v := worst.get(name)) is None else Cell(number(name, v)) for name in shown
+            Cell() if (v := worst.get(metric.name)) is None else Cell(metric.text(v))
+            for metric in shown
         ]
         empty = (Cell(),) * len(_plain(whole))
         rows.append(Row(("worst domain",), (Cell(), *bad, *empty)))
         alike = [
-            Cell() if name == COVERAGE else _cell(name, estimate_of(name, whole, expected.level))
-            for name in shown
+            Cell() if metric.jointly else cell_of(metric, metric.estimate(whole, expected.level))
+            for metric in shown
         ]
         rows.append(Row((POOLED,), (Cell(f"{len(whole.labels):,}"), *alike, *_plain(whole))))
-        ahead = [_range(expected.score(name)) for name in shown]
+        ahead = [_range(expected.score(metric.name)) for metric in shown]
         rows.append(Row((f"{NEXT}, {expected.level:.0%}",), (Cell(), *ahead, *empty)))
-    columns = [Column("Samples"), *(Column(title_of(name), _better(name)) for name in shown)]
+    columns = [Column("Samples"), *(Column(metric.heading, metric.direction) for metric in shown)]
     columns += [] if expected.numbers else [Column("Commonest class")]
     return Table(
         "Report card by held-out domain",
@@ -200,7 +194,7 @@ def _plain(own: AnyOutputs) -> tuple[Cell, ...]:
     """Return the accuracy of always predicting the commonest class; empty for regression."""
     if isinstance(own, NumberOutputs):
         return ()
-    return (Cell(f"{100 * (own.scores()['commonest_class'] or 0.0):.1f}"),)
+    return (Cell(f"{100 * commonest_class(own):.1f}"),)
 
 
 def _card_note(expected: Expected) -> str:
@@ -266,27 +260,15 @@ def _order(own: HeldOut) -> tuple[bool, float, str]:
     score = own.expected.score(own.expected.metric)
     if score is None:
         return bool(own.expected.adaptation), np.inf, own.title
-    metric = own.expected.metric
-    sign = 1 if metric in LOSSES else -1
-    value = abs(score.mean - TARGETS[metric]) if metric in TARGETS else sign * score.mean
+    value = METRICS.get(own.expected.metric).loss(score.mean)
     return bool(own.expected.adaptation), value, own.title
-
-
-def _cell(metric: str, own: Estimate | None) -> Cell:
-    if own is None:
-        return Cell()
-    return Cell(number(metric, own.value), interval=interval_text(metric, own.low, own.high))
 
 
 def _range(score: ExpectedScore | None) -> Cell:
     if score is None:
         return Cell()
     metric = score.metric
-    return Cell(number(metric, score.mean), interval=interval_text(metric, *score.interval))
-
-
-def _better(metric: str) -> int:
-    return 0 if metric in TARGETS else -1 if metric in LOSSES else 1
+    return Cell(metric.text(score.mean), interval=metric.interval_text(*score.interval))
 
 
 def _headed(title: str, name: str) -> str:

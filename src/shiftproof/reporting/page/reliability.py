@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from shiftproof.core.text import counted
-from shiftproof.inference.expected import Expected, pooled
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.reliability import Bin, reliability
+from shiftproof.metrics.outputs import of_classes, pooled
 from shiftproof.reporting.page.axes import short
 from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
 from shiftproof.reporting.page.values import Line, Panel, Panels, Point, Tick
 from shiftproof.reporting.table import Column, Row, Table
-from shiftproof.training.outputs import of_classes
 
 POOLED = "all domains"
 # Diagrams are square, so the diagonal is at 45°.

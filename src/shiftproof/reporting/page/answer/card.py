@@ -1,68 +1,107 @@
-"""The report card of a classifier: its main scores by held-out domain, with baselines."""
+"""The report card: the main metrics by held-out domain, with baselines."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from shiftproof.inference.estimates import Estimate, estimate, share_estimate
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.expected import Expected, expected_score
-from shiftproof.learners.scores import LOSSES
+from shiftproof.metrics import METRICS, Metric
+from shiftproof.metrics.base import LOG_ODDS, OF_LABEL, SHARE, Estimate
+from shiftproof.metrics.classification import additive_share, share_estimate
+from shiftproof.metrics.coverage import COVERAGE, COVERAGE_LEVEL
+from shiftproof.metrics.outputs import Outputs
 from shiftproof.reporting.page.answer.lead import answer_of, beside_constant, class_name, nouns
-from shiftproof.reporting.page.answer.numbers import SHARES, interval, number, title_of
+from shiftproof.reporting.page.answer.mean_baseline import MEAN, compared_metric, mean_answers
 from shiftproof.reporting.table import Cell, Column, Row, Table
-from shiftproof.training.outputs import Outputs
 
-CARD = ("accuracy", "balanced_accuracy", "auroc", "sensitivity", "specificity", "calibration_error")
 COMMONEST = "Commonest class"
+# Short column titles.
+TITLES = {"calibration_slope": "Slope", "calibration_intercept": "Intercept", COVERAGE: "Coverage"}
+
+Estimates = Mapping[str, Estimate | None]
 
 
-def short_card(
-    expected: Expected,
-    baselines: Mapping[str, Expected],
-    noun: str = "domain",
-    label: str = "",
+def _share_found(name: str, code: int) -> Metric:
+    """Return the share of the rows of one of two classes that is predicted as such."""
+
+    def right(own: Outputs) -> np.ndarray | None:
+        theirs = own.labels == code
+        if own.probabilities.shape[1] != 2 or not theirs.any():
+            return None
+        return np.asarray(own.predicted[theirs] == code)
+
+    def score(own: Outputs) -> float | None:
+        return None if (theirs := right(own)) is None else float(theirs.mean())
+
+    def additive(own: Outputs) -> tuple[float, float] | None:
+        return None if (theirs := right(own)) is None else additive_share(theirs)
+
+    return Metric(score, name, scale=LOG_ODDS, additive=additive, unit=SHARE)
+
+
+SENSITIVITY, SPECIFICITY = _share_found("sensitivity", 1), _share_found("specificity", 0)
+
+
+def card_metrics(expected: Expected) -> list[Metric]:
+    """Return the metrics of the card; those of other packages come last."""
+    metrics = [METRICS.get(name) for name in expected.metrics]
+    if expected.numbers:  # an intercept has the unit of an error
+        intercept = "calibration_intercept"
+        return [replace(m, unit=OF_LABEL) if m.name == intercept else m for m in metrics]
+    shown = [metric for metric in metrics if metric.in_card]
+    return [*shown[:3], SENSITIVITY, SPECIFICITY, *shown[3:]]
+
+
+def report_card(
+    expected: Expected, baselines: Mapping[str, Expected], noun: str = "domain", label: str = ""
 ) -> Table:
-    """Return scores with intervals and the accuracies of baselines, one row per domain.
+    """Return metrics with intervals and those of baselines, one row per domain.
 
-    The last rows are a typical domain, the worst, and the prediction interval of the next domain.
+    Baselines are compared by accuracy or by an error.  The last rows are a typical domain, the
+    worst, and the prediction interval of the next domain.
     """
-    found = {metric: card_estimates(expected, metric) for metric in CARD}
-    shown = [metric for metric in CARD if any(found[metric].values())]
-    beside = {
-        COMMONEST: _constants(expected),
-        **{name: card_estimates(own, "accuracy") for name, own in baselines.items()},
-    }
+    columns = {metric: metric.estimates(expected.outputs, expected.level)
+               for metric in card_metrics(expected)}  # fmt: skip
+    columns = {metric: found for metric, found in columns.items() if any(found.values())}
+    by = METRICS.get(compared_metric(expected) if expected.numbers else "accuracy")
+    beside = {name: own.estimates(by.name) for name, own in baselines.items()}
+    if expected.numbers:
+        beside = {MEAN: mean_answers(expected).estimates(by.name), **beside}
+    else:
+        beside = {COMMONEST: _constants(expected), **beside}
     rows = [
         Row(
             (domain,),
             (
                 Cell(f"{len(own.labels):,}"),
-                *(_cell(metric, found[metric][domain]) for metric in shown),
-                *(_plain(values.get(domain)) for values in beside.values()),
+                *(cell_of(metric, found[domain]) for metric, found in columns.items()),
+                *(_plain(by, found.get(domain)) for found in beside.values()),
             ),
         )
-        for domain, own in expected.of_classes.items()
+        for domain, own in expected.outputs.items()
     ]
-    foot = _foot(expected, found, shown, beside, noun) if len(rows) > 1 else []
-    columns = [
-        Column("Rows"),
-        *(Column(_titled(metric), -1 if metric in LOSSES else 1) for metric in shown),
-        *(Column(name, 1) for name in beside),
-    ]
-    title = f"Scores of the model on each {noun} that it was not trained on"
-    notes = _notes(expected, shown, baselines, noun, label)
+    scored = [*columns.items(), *((by, found) for found in beside.values())]
+    foot = _foot(scored, len(columns), expected.level, noun) if len(rows) > 1 else []
+    short = TITLES if expected.numbers else {}
     return Table(
-        title, tuple(columns), (*rows, *foot), notes=tuple(notes), heads=(_head(noun),),
+        f"Scores of the model on each {noun} that it was not trained on",
+        (
+            Column("Rows"),
+            *(Column(short.get(m.name, m.heading), m.direction) for m in columns),
+            *(Column(name, by.direction) for name in beside),
+        ),
+        (*rows, *foot),
+        notes=(
+            *_notes(expected, list(columns), noun, label),
+            _baselines(by, baselines, noun),
+        ),
+        heads=(f"{noun[:1].upper()}{noun[1:]} held out",),
         foot=len(foot),
-    )  # fmt: skip
-
-
-def card_estimates(expected: Expected, metric: str) -> dict[str, Estimate | None]:
-    """Return a score for each domain; sensitivity and specificity need two classes."""
-    return {domain: _estimate(own, metric, expected.level)
-            for domain, own in expected.of_classes.items()}  # fmt: skip
+    )
 
 
 def accuracies(expected: Expected) -> dict[str, float]:
@@ -76,87 +115,83 @@ def _constants(expected: Expected) -> dict[str, Estimate | None]:
             for domain, own in expected.of_classes.items()}  # fmt: skip
 
 
-def _estimate(own: Outputs, metric: str, level: float) -> Estimate | None:
-    if metric not in ("sensitivity", "specificity"):
-        return estimate(metric, own.probabilities, own.labels, level)
-    code = 1 if metric == "sensitivity" else 0
-    theirs = own.labels == code
-    if own.probabilities.shape[1] != 2 or not theirs.any():
-        return None
-    return share_estimate(own.probabilities[theirs].argmax(axis=1) == code, level)
-
-
 def _foot(
-    expected: Expected,
-    found: Mapping[str, Mapping[str, Estimate | None]],
-    shown: Sequence[str],
-    beside: Mapping[str, Mapping[str, Estimate | None]],
-    noun: str,
+    scored: Sequence[tuple[Metric, Estimates]], shown: int, level: float, noun: str
 ) -> list[Row]:
     """Return the rows of a typical domain, the worst and the next.
 
     The typical domain is the centre of the meta-analysis that predicts the next domain, for
-    baselines too, so that they can be compared.
+    baselines too, so that they can be compared.  Only the first `shown` have a next domain.
     """
-    scored = [(metric, found[metric]) for metric in shown]
-    scored += [("accuracy", own) for own in beside.values()]
-    worst, middle, following = [], [], []
-    for metric, own in scored:
-        values = [each.value for each in own.values() if each is not None]
-        bad = max(values) if metric in LOSSES else min(values)
-        worst.append(Cell(number(metric, bad)))
-        score = expected_score(metric, own, expected.level)
-        middle.append(Cell() if score is None else Cell(number(metric, score.mean)))
-        following.append(Cell() if score is None else Cell(interval(metric, *score.interval)))
-    following[len(shown) :] = [Cell() for _ in beside]
+    middle, worst, following = [], [], []
+    for number, (metric, found) in enumerate(scored):
+        values = [estimate.value for estimate in found.values() if estimate is not None]
+        worst.append(Cell(metric.text(max(values, key=metric.loss))) if values else Cell())
+        score = expected_score(metric, found, level)
+        middle.append(Cell() if score is None else Cell(metric.text(score.mean)))
+        ends = "" if score is None else metric.interval_text(*score.interval)
+        following.append(Cell(ends) if ends and number < shown else Cell())
     return [
         Row((f"typical {noun}",), (Cell(), *middle)),
         Row((f"worst {noun}",), (Cell(), *worst)),
-        Row((f"next {noun}, {expected.level:.0%}",), (Cell(), *following)),
+        Row((f"next {noun}, {level:.0%}",), (Cell(), *following)),
     ]
 
 
-def _notes(
-    expected: Expected, shown: Sequence[str], baselines: Mapping[str, Expected], noun: str,
-    label: str,
-) -> list[str]:  # fmt: skip
-    percent = [title_of(metric).lower() for metric in shown if metric in SHARES]
+def _notes(expected: Expected, shown: Sequence[Metric], noun: str, label: str) -> list[str]:
+    said = (
+        f"Intervals of {expected.level:.0%} below a score are for its number of rows; the last line"
+        f" is for how {nouns(noun)} differ."
+    )
+    if expected.numbers:
+        unit = f"the unit of {label}" if label else "the unit of the label"
+        notes = [
+            f"R² is taken within a {noun}: 0 is its own mean, below 0 worse than that. MAE (the"
+            f" mean size of an error), RMSE and intercept have {unit}. {said}",
+            "Calibrated predictions have slope 1 and intercept 0: the mean of label less"
+            " prediction.",
+        ]
+        if COVERAGE in {metric.name for metric in shown}:
+            notes.append(
+                f"Interval coverage is the share of labels inside intervals of {COVERAGE_LEVEL:.0%}"
+                f" that come from the errors in all other {nouns(noun)}."
+            )
+        return notes
+    percent = [metric.heading.lower() for metric in shown if metric.unit == SHARE]
     notes = [
         f"In percent: {', '.join(percent)}. Accuracy is the share of all rows of a {noun} that are"
-        f" predicted right. Intervals of {expected.level:.0%} below a score are for its number of"
-        f" rows; the last line is for how {nouns(noun)} differ."
+        f" predicted right. {said}"
     ]
-    if "sensitivity" in shown:
+    if SENSITIVITY in shown:
         second, first = (answer_of(label, class_name(expected.classes, c)) for c in (1, 0))
         notes.append(
             f"Sensitivity is the share of {second} that is found, specificity that of {first}."
         )
-    named = " and ".join(name.lower() for name in baselines)
-    also = (
-        f" The {named} are scikit-learn's with its default settings, trained on the same rows."
-        if baselines
-        else ""
-    )
-    notes.append(
-        f"Baselines, in accuracy: the commonest class is always answering the one that is commonest"
-        f" in that {noun}.{also}"
-    )
     return notes
 
 
-def _titled(metric: str) -> str:
-    return title_of(metric)
+def _baselines(by: Metric, baselines: Mapping[str, Expected], noun: str) -> str:
+    """Say what the columns of baselines are."""
+    of_classes = CLASSIFICATION in by.tasks
+    constant = (
+        f"the commonest class is always answering the one that is commonest in that {noun}."
+        if of_classes
+        else f"the training mean is always answering the mean of the other {nouns(noun)}, each"
+        " counted alike."
+    )
+    named = " and ".join(name.lower() for name in baselines)
+    also = f" The {named} are scikit-learn's with its default settings" if baselines else ""
+    rows = ", trained on the same rows." if of_classes else "."
+    name = by.phrase if of_classes else by.heading
+    return f"Baselines, in {name}: {constant}{also + rows if also else ''}"
 
 
-def _head(noun: str) -> str:
-    return f"{noun[:1].upper()}{noun[1:]} held out"
-
-
-def _cell(metric: str, own: Estimate | None) -> Cell:
+def cell_of(metric: Metric, own: Estimate | None) -> Cell:
+    """Return the cell of a metric with its interval."""
     if own is None:
         return Cell()
-    return Cell(number(metric, own.value), interval=interval(metric, own.low, own.high))
+    return Cell(metric.text(own.value), interval=metric.interval_text(own.low, own.high))
 
 
-def _plain(own: Estimate | None) -> Cell:
-    return Cell() if own is None else Cell(number("accuracy", own.value))
+def _plain(metric: Metric, own: Estimate | None) -> Cell:
+    return Cell() if own is None else Cell(metric.text(own.value))

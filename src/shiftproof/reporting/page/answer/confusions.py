@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shiftproof.inference.expected import Expected, confusion, pooled
+from shiftproof.inference.expected import Expected
+from shiftproof.metrics.outputs import confusion, pooled
 from shiftproof.reporting.page.answer.lead import answer_of, class_name, nouns
 from shiftproof.reporting.page.expectation import confusion_table
 from shiftproof.reporting.page.values import Block, HeatCell, HeatMap

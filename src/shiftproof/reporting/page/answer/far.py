@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shiftproof.inference.expected import Expected
+from shiftproof.metrics import METRICS
 from shiftproof.reporting.page.answer.card import accuracies
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.mean_baseline import values_of
-from shiftproof.reporting.page.answer.numbers import number
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.values import DotPlot, Mark
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
@@ -51,5 +51,7 @@ def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
 def _scores(expected: Expected) -> dict[str, str]:
     """Return the MAE or the accuracy on each domain, as text."""
     if expected.numbers:
-        return {d: number("mae", value) for d, value in values_of(expected, "mae").items()}
+        return {
+            d: METRICS.get("mae").text(value) for d, value in values_of(expected, "mae").items()
+        }
     return {d: f"{100 * value:.1f}" for d, value in accuracies(expected).items()}

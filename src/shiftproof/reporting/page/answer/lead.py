@@ -8,15 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from shiftproof.core.text import plural
-from shiftproof.inference.expected import NUMBER_EXPECTED, Expected
-from shiftproof.learners.scores import EXPECTED
+from shiftproof.core.types import CLASSIFICATION
+from shiftproof.inference.expected import Expected
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.base import SHARE
+from shiftproof.metrics.outputs import Outputs
 from shiftproof.reporting.page.answer.mean_baseline import (
     compared_metric,
     mean_answers,
     worse_than_mean,
 )
-from shiftproof.reporting.page.answer.numbers import SHARES, interval, name_of, number
-from shiftproof.training.outputs import Outputs
 
 TIMES = ("year", "quarter", "month", "week", "day", "season", "batch", "period")
 
@@ -68,8 +69,9 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
         return f"One {noun} does not show what to expect at the next."
     said = rounded(expected.metric, score.mean, *score.interval)
     if expected.metric == "mae":
-        ends = interval("mae", *score.interval)
-        said = f"an error of {number('mae', score.mean)} ({ends}){f' in {label}' if label else ''}"
+        mae = METRICS.get("mae")
+        ends = mae.interval_text(*score.interval)
+        said = f"an error of {mae.text(score.mean)} ({ends}){f' in {label}' if label else ''}"
     place = "In" if noun in TIMES else "At"
     start = f"{place} {_article(noun)} like these expect {said}"
     compared = (
@@ -84,11 +86,12 @@ def rounded(metric: str, mean: float, low: float, high: float) -> str:
     >>> rounded("accuracy", 0.774, 0.641, 0.86), rounded("auroc", 0.82, 0.7, 0.9)
     ('77% accuracy (64–86)', 'AUROC 0.82 (0.70–0.90)')
     """
-    if metric in SHARES:
-        return f"{100 * mean:.0f}% {name_of(metric)} ({100 * low:.0f}–{100 * high:.0f})"
-    if metric in NUMBER_EXPECTED and metric not in EXPECTED:
-        return f"{name_of(metric)} {number(metric, mean)} ({interval(metric, low, high)})"
-    return f"{name_of(metric)} {mean:.2f} ({low:.2f}–{high:.2f})"
+    one = METRICS.get(metric)
+    if one.unit == SHARE:
+        return f"{100 * mean:.0f}% {one.phrase} ({100 * low:.0f}–{100 * high:.0f})"
+    if CLASSIFICATION not in one.tasks:
+        return f"{one.phrase} {one.text(mean)} ({one.interval_text(low, high)})"
+    return f"{one.phrase} {mean:.2f} ({low:.2f}–{high:.2f})"
 
 
 def _compared(expected: Expected, noun: str, label: str) -> str:
@@ -104,15 +107,15 @@ def _compared(expected: Expected, noun: str, label: str) -> str:
 
 
 def _beside_mean(expected: Expected, noun: str) -> str:
-    metric = compared_metric(expected)
-    mean = mean_answers(expected).score(metric)
+    metric = METRICS.get(compared_metric(expected))
+    mean = mean_answers(expected).score(metric.name)
     worse, total = len(worse_than_mean(expected)), len(expected.outputs)
     better = f"better in {worse} of {total} {nouns(noun)}"
     where = f", which is {better}" if worse else ""
     if mean is None:
         return f"the mean alone is {better}"
-    name = "" if metric == expected.metric else f"{name_of(metric)} "
-    return f"the mean alone gives {name}{number(metric, mean.mean)}{where}"
+    name = "" if metric.name == expected.metric else f"{metric.phrase} "
+    return f"the mean alone gives {name}{metric.text(mean.mean)}{where}"
 
 
 def _article(noun: str) -> str:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from shiftproof.inference.expected import Expected
-from shiftproof.learners.scores import NUMBER_SCORES, badness
-from shiftproof.training.outputs import AnyOutputs
+from shiftproof.metrics import METRICS
+from shiftproof.metrics.outputs import AnyOutputs
 
 MEAN = "Training mean"
 
@@ -26,7 +26,9 @@ class Beside(NamedTuple):
 
 def compared_metric(expected: Expected) -> str:
     """Return the metric to compare baselines by: the one shown, or the MAE."""
-    return expected.metric if expected.metric in NUMBER_SCORES else "mae"
+    # A constant has no calibration slope, and the mean of the others no interval.
+    is_score = not METRICS.get(expected.metric).has_target
+    return expected.metric if is_score else "mae"
 
 
 def mean_answers(expected: Expected) -> Expected:
@@ -59,11 +61,12 @@ def beside_mean(expected: Expected) -> list[Beside]:
 
 def values_of(expected: Expected, metric: str) -> dict[str, float]:
     """Return a score for each domain where it is defined."""
-    found = {d: NUMBER_SCORES[metric](*own[:2]) for d, own in expected.numbers.items()}
-    return {domain: value for domain, value in found.items() if value is not None}
+    score = METRICS.get(metric).score
+    values = {domain: score(own) for domain, own in expected.numbers.items()}
+    return {domain: value for domain, value in values.items() if value is not None}
 
 
 def worse_than_mean(expected: Expected) -> list[Beside]:
     """Return the domains where the mean of the other domains is better than the model."""
-    metric = compared_metric(expected)
-    return [b for b in beside_mean(expected) if badness(metric, b.model) > badness(metric, b.mean)]
+    loss = METRICS.get(compared_metric(expected)).loss
+    return [b for b in beside_mean(expected) if loss(b.model) > loss(b.mean)]

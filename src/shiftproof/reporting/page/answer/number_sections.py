@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shiftproof.inference.expected import Expected
+from shiftproof.reporting.page.answer.card import report_card
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.far import far_plot
 from shiftproof.reporting.page.answer.lead import nouns
-from shiftproof.reporting.page.answer.number_card import number_card
 from shiftproof.reporting.page.answer.number_worst import number_worst_facts
 from shiftproof.reporting.page.answer.pictures import column_strips, image_blocks
 from shiftproof.reporting.page.answer.sections import block, first_sections, panel_blocks
@@ -37,7 +37,7 @@ def number_sections(
         *(each for found in diagnoses for each in study_diagnosis_blocks(found, noun)),
     ]
     return [
-        *first_sections(own, number_card(expected, baselines, noun, label), worst, noun),
+        *first_sections(own, report_card(expected, baselines, noun, label), worst, noun),
         Section("predicted", "Predicted against true", panel_blocks(own, many, predicted_panels)),
         Section(
             "errors", f"Errors by {noun}", [Block("dots", errors_plot(expected, f"all {many}"))]

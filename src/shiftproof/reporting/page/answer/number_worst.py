@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from shiftproof.inference.expected import Expected
+from shiftproof.metrics import METRICS
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.answer.mean_baseline import (
@@ -15,7 +16,6 @@ from shiftproof.reporting.page.answer.mean_baseline import (
     compared_metric,
     worse_than_mean,
 )
-from shiftproof.reporting.page.answer.numbers import interval, name_of, number
 from shiftproof.reporting.page.answer.worst import (
     MOST,
     PARTS,
@@ -58,14 +58,14 @@ def number_worst_facts(
 
 
 def _mean(expected: Expected, domain: str, noun: str) -> list[str]:
-    metric = compared_metric(expected)
+    metric = METRICS.get(compared_metric(expected))
     behind = {each.domain for each in worse_than_mean(expected)}
     for own in beside_mean(expected):
         if own.domain == domain:
             side = "better" if domain in behind else "worse"
             return [
                 f"Always answering the mean of the other {nouns(noun)} would be {side}:"
-                f" {name_of(metric)} {number(metric, own.mean)}."
+                f" {metric.phrase} {metric.text(own.mean)}."
             ]
     return []
 
@@ -77,7 +77,8 @@ def _bias(expected: Expected, domain: str) -> list[str]:
         return []
     side = "low" if own.value > 0 else "high"
     ends = sorted(map(abs, (own.low, own.high)))
-    said = f"{number('mae', abs(own.value))} ({interval('mae', *ends)})"
+    mae = METRICS.get("mae")
+    said = f"{mae.text(abs(own.value))} ({mae.interval_text(*ends)})"
     return [f"Its predictions are too {side} by {said} on average."]
 
 
@@ -91,8 +92,8 @@ def _labels(expected: Expected, domain: str, evidence: Evidence) -> list[str]:
     spread = float(np.mean([own.std() for own in others]))
     if abs(float(here.mean()) - elsewhere) < FAR_APART * spread:
         return []
-    name = evidence.label or "the label"
+    name, text = evidence.label or "the label", METRICS.get("mae").text
     return [
-        f"The mean of {name} is {number('mae', float(here.mean()))} there; in the other"
-        f" {nouns(evidence.noun)} {number('mae', elsewhere)}."
+        f"The mean of {name} is {text(float(here.mean()))} there; in the other"
+        f" {nouns(evidence.noun)} {text(elsewhere)}."
     ]

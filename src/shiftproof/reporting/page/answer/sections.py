@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from shiftproof.inference.expected import Expected
-from shiftproof.reporting.page.answer.card import short_card
+from shiftproof.reporting.page.answer.card import report_card
 from shiftproof.reporting.page.answer.confusions import confusion_blocks
 from shiftproof.reporting.page.answer.errors import error_blocks
 from shiftproof.reporting.page.answer.evidence import Evidence
@@ -45,7 +45,7 @@ def answer_sections(
         *block("table", cut_table(expected, noun, label)),
     ]
     return [
-        *first_sections(own, short_card(expected, baselines, noun, label), worst, noun),
+        *first_sections(own, report_card(expected, baselines, noun, label), worst, noun),
         Section(
             "reliability",
             "Are its probabilities right?",

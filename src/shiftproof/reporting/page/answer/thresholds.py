@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from shiftproof.inference.expected import Expected
-from shiftproof.learners.scores import LOSSES
+from shiftproof.metrics import METRICS
 from shiftproof.reporting.page.answer.lead import answer_of, class_name, nouns
-from shiftproof.reporting.page.answer.numbers import name_of, number, scale_of, sign, title_of
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.values import DotPlot, Mark
 from shiftproof.reporting.table import Cell, Column, Row, Table
@@ -20,23 +19,24 @@ def shortfall_plot(expected: Expected, noun: str = "domain") -> DotPlot | None:
     score = expected.score(expected.metric)
     if score is None:
         return None
-    metric, scale = expected.metric, scale_of(expected.metric)
+    metric = METRICS.get(expected.metric)
+    scale = metric.factor
     low, high = score.interval
     thresholds = [tick / scale for tick in Axis.over([scale * low, scale * high], 6).ticks]
-    side = "above" if metric in LOSSES else "below"
+    side = metric.worse_side
     axis = Axis(0.0, 100.0, (0.0, 25.0, 50.0, 75.0, 100.0))
     rows, marks, tips = [], [], []
     for threshold in thresholds:
         worse = score.probability_worse(threshold)
-        said = f"{side} {number(metric, threshold).removesuffix('.0')}{sign(metric)}"
+        said = f"{side} {metric.text(threshold).removesuffix('.0')}{metric.sign}"
         rows.append(Row.of(said, f"{100 * worse:.0f}"))
         marks.append([Mark("bar", 0.0, axis.percent(100 * worse))])
-        tips.append(f"The next {noun} has {name_of(metric)} {said} with probability {worse:.0%}")
+        tips.append(f"The next {noun} has {metric.phrase} {said} with probability {worse:.0%}")
     table = Table(
         f"How likely the next {noun} falls short",
         (Column("%"),),
         tuple(rows),
-        heads=(title_of(metric),),
+        heads=(metric.heading,),
     )
     return DotPlot(table, "Probability (%)", axis.percent_ticks(), marks, (), tips)
 

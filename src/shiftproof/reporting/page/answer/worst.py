@@ -9,7 +9,6 @@ import numpy as np
 
 from shiftproof.core.text import counted
 from shiftproof.inference.expected import Expected, ExpectedScore
-from shiftproof.learners.scores import badness
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import (
     answer_of,
@@ -18,7 +17,6 @@ from shiftproof.reporting.page.answer.lead import (
     nouns,
     shares_of,
 )
-from shiftproof.reporting.page.answer.numbers import interval, name_of, number, sign
 from shiftproof.reporting.page.values import Fact
 from shiftproof.reporting.words import MINUS
 
@@ -77,23 +75,22 @@ def worst_facts(
 
 def worst_first(score: ExpectedScore) -> list[str]:
     """Return the domains by score, the worst first."""
-    values = score.estimates
-    return sorted(values, key=lambda domain: -badness(score.metric, values[domain].value))
+    values, loss = score.estimates, score.metric.loss
+    return sorted(values, key=lambda domain: -loss(values[domain].value))
 
 
 def scored_line(
     expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str
 ) -> str:
     """Say how a domain scored, and whether it is the worst of all."""
-    own = score.estimates.get(domain)
+    own, metric = score.estimates.get(domain), score.metric
     if own is None:
-        return f"{name_of(score.metric)} is undefined here."
-    unit = sign(score.metric)
-    said = f"{number(score.metric, own.value)}{unit} ({interval(score.metric, own.low, own.high)})"
+        return f"{metric.phrase} is undefined here."
+    said = f"{metric.text(own.value)}{metric.sign} ({metric.interval_text(own.low, own.high)})"
     rows = counted(len(expected.outputs[domain].labels), "row")
-    title = name_of(score.metric)
+    title = metric.phrase
     which = f"The lowest {title} of all {nouns(noun)}" if worst else title[:1].upper() + title[1:]
-    if worst and badness(score.metric, 1.0) > 0:
+    if worst and metric.direction <= 0:
         which = f"The worst {title} of all {nouns(noun)}"
     return f"{which}: {said} on {rows}."
 

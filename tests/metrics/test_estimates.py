@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import (
-    EXPECTED,
-    SCORES,
-    Expected,
-    Outputs,
-    auroc_variance,
-    estimates,
-    estimates_estimate as estimate,
-    scale_of,
-)
+from _internals import Estimate, Expected, Scale, auroc_variance as variance_of
 
-from tests.learners.test_scores import sample
+from shiftproof.metrics import METRICS, Outputs
+from tests.metrics.test_classification import sample
+
+EXPECTED = METRICS.of("classification")
+
+
+def estimate(name: str, p: np.ndarray, y: np.ndarray, level: float = 0.95) -> Estimate | None:
+    return METRICS.get(name).estimate(Outputs(p, y), level)
+
+
+def estimates(p: np.ndarray, y: np.ndarray) -> dict[str, Estimate | None]:
+    return {name: estimate(name, p, y) for name in EXPECTED}
+
+
+def auroc_variance(p: np.ndarray, y: np.ndarray) -> float:
+    return variance_of(Outputs(p, y))
+
+
+def scale_of(name: str) -> Scale:
+    return METRICS.get(name).scale
 
 
 def test_delong_by_its_definition() -> None:
@@ -53,7 +63,8 @@ def test_variances_are_those_of_repeated_samples(classes: int, name: str) -> Non
         assert estimate(name, *samples[0]) is None
         return
     scale, kept = scale_of(name), samples[:30] if name in JACKKNIFED else samples
-    observed = np.var([scale.there(SCORES[name](*each)) for each in samples], ddof=1)
+    values = [METRICS.get(name).score(Outputs(*each)) for each in samples]
+    observed = np.var([scale.there(value) for value in values if value is not None], ddof=1)
     claimed = [own.variance for each in kept if (own := estimate(name, *each)) is not None]
     assert np.mean(claimed) == pytest.approx(JACKKNIFED.get(name, 1) * observed, rel=0.3)
 

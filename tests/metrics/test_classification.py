@@ -5,18 +5,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from _internals import (
-    SCORES,
     InvalidValue,
     _maximum,
-    checked_metric,
     fitted_intercept,
     fitted_slope,
-    row_losses,
-    scores,
+    scores as scores_of,
     worst_scores,
 )
 from sklearn import metrics
 from sklearn.linear_model import LogisticRegression
+
+from shiftproof.metrics import METRICS, Outputs
+
+
+def scores(p: np.ndarray, y: np.ndarray) -> dict[str, float | None]:
+    return scores_of(Outputs(p, y))
 
 
 def sample(classes: int, n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -58,7 +61,11 @@ def test_several_classes_equal_scikit_learn() -> None:
 @pytest.mark.parametrize("name", ["log_loss", "brier"])
 def test_a_loss_is_the_mean_over_rows(name: str) -> None:
     p, y = sample(3)
-    assert row_losses(name, p, y).mean() == pytest.approx(SCORES[name](p, y))
+    whole = METRICS.get(name).estimate(Outputs(p, y))
+    parts = [METRICS.get(name).score(Outputs(p[[row]], y[[row]])) for row in range(len(y))]
+    assert whole is not None
+    assert whole.value == pytest.approx(np.mean(parts))
+    assert whole.variance == pytest.approx(np.var(parts, ddof=1) / len(y) / np.mean(parts) ** 2)
 
 
 def test_the_slope_is_that_of_a_logistic_regression() -> None:
@@ -138,6 +145,6 @@ def test_the_worst_is_the_furthest_from_what_it_should_be() -> None:
 
 
 def test_a_metric_that_is_not_known() -> None:
-    assert checked_metric("auroc") == "auroc"
+    assert METRICS.checked("auroc", "classification") == "auroc"
     with pytest.raises(InvalidValue, match=r"`metric` 'auc' is unknown.*auroc"):
-        checked_metric("auc")
+        METRICS.checked("auc", "classification")

@@ -2,8 +2,18 @@
 
 import numpy as np
 import pytest
-from _internals import fitted_number_intercept, fitted_number_slope, number_intercept, number_slope
+from _internals import fitted_number_intercept, fitted_number_slope
 from sklearn.linear_model import LinearRegression
+
+from shiftproof.metrics import METRICS, NumberOutputs
+
+
+def number_slope(predicted, labels):
+    return METRICS.get("calibration_slope").score(NumberOutputs(predicted, labels))
+
+
+def number_intercept(predicted, labels):
+    return METRICS.get("calibration_intercept").score(NumberOutputs(predicted, labels))
 
 
 def drawn(seed, n=80):

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import InvalidValue, badness, checked_number_metric, number_scores
+from _internals import InvalidValue, scores
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
+
+from shiftproof.metrics import METRICS, NumberOutputs
+
+
+def number_scores(predicted: np.ndarray, labels: np.ndarray) -> dict[str, float | None]:
+    return scores(NumberOutputs(predicted, labels))
 
 
 def test_scores_are_those_of_scikit_learn():
@@ -16,8 +22,8 @@ def test_scores_are_those_of_scikit_learn():
     assert found["r2"] == pytest.approx(r2_score(y, predicted), abs=1e-12)
     assert found["mae"] == pytest.approx(mean_absolute_error(y, predicted), abs=1e-12)
     assert found["rmse"] == pytest.approx(root_mean_squared_error(y, predicted), abs=1e-12)
-    assert badness("r2", 0.9) < badness("r2", 0.8)
-    assert badness("mae", 1.0) < badness("mae", 2.0)
+    assert METRICS.get("r2").loss(0.9) < METRICS.get("r2").loss(0.8)
+    assert METRICS.get("mae").loss(1.0) < METRICS.get("mae").loss(2.0)
 
 
 def test_equal_labels_have_no_r2():
@@ -25,6 +31,6 @@ def test_equal_labels_have_no_r2():
 
 
 def test_an_unknown_score_is_named():
-    assert checked_number_metric("mae") == "mae"
+    assert METRICS.checked("mae", "regression") == "mae"
     with pytest.raises(InvalidValue, match="'accuracy' is unknown for regression; known: r2, mae"):
-        checked_number_metric("accuracy")
+        METRICS.checked("accuracy", "regression")

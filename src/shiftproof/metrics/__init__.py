@@ -1,0 +1,19 @@
+"""What a prediction is worth: metrics with their errors, and the outputs that they are taken of."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from shiftproof import LazyPackage
+
+if TYPE_CHECKING:
+    from shiftproof.metrics.base import METRICS as METRICS, Metric as Metric
+    from shiftproof.metrics.outputs import NumberOutputs as NumberOutputs, Outputs as Outputs
+
+_HOMES = dict.fromkeys(("METRICS", "Metric"), "shiftproof.metrics.base") | dict.fromkeys(
+    ("NumberOutputs", "Outputs"), "shiftproof.metrics.outputs"
+)
+__all__ = sorted(_HOMES)
+
+sys.modules[__name__].__class__ = LazyPackage

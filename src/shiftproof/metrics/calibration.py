@@ -1,0 +1,189 @@
+"""Calibration of probabilities and of predicted numbers: slope, intercept, expected error.
+
+The calibration slope b is that of a logistic regression of the labels on the predicted log odds,
+with an intercept: log odds(y) = a + b log odds(p).  Below 1, the probabilities are too extreme.
+For several classes, it is the single b of softmax(a + b log p), with one intercept per class.  The
+intercept (calibration in the large) is a with b = 1, for two classes: above 0, the second class
+occurs more often than predicted.  The sampling variances are those of the sandwich estimator
+H⁻¹ G H⁻¹, with the information H and the sum G of the rows' squared gradients, because the model
+with b = 1 is misspecified if the probabilities are not calibrated.
+
+For numbers, the slope is that of the least-squares fit y = a + b ŷ.  Below 1, predictions are too
+extreme: high ones are too high and low ones too low.  The intercept is the mean of y − ŷ, in the
+label's unit: above 0, labels are higher than predicted.  The sampling variance of the slope is that
+of the sandwich estimator with leave-one-out residuals (HC3; MacKinnon and White, 1985), because
+errors may be heteroscedastic.
+
+References: Cox (1958), *Two further applications of a model for binary regression*; Van Calster et
+al. (2019), *Calibration: the Achilles heel of predictive analytics*.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
+
+# Probabilities are clipped to this before the logarithm, so that one certain error is not infinite.
+SMALLEST = 1e-15
+# Of the fit of the calibration slope and intercept.
+ITERATIONS = 50
+# If a model separates the classes, the log-likelihood approaches 0.  Otherwise the label of some
+# row has probability at most ½, so the log-likelihood stays below −log 2.
+SEPARATED = -0.5
+LARGEST = 1e3
+BINS = 10
+
+
+class Fitted(NamedTuple):
+    """A maximum-likelihood coefficient and its sampling variance."""
+
+    value: float
+    variance: float
+
+
+def slope_fit(own: AnyOutputs) -> Fitted | None:
+    """Return the calibration slope with its sampling variance; None if one is not finite."""
+    fit = fitted_number_slope if isinstance(own, NumberOutputs) else fitted_slope
+    return _with_error(fit(own[0], own.labels), own)
+
+
+def intercept_fit(own: AnyOutputs) -> Fitted | None:
+    """Return the calibration intercept with its sampling variance; None if undefined."""
+    fit = fitted_number_intercept if isinstance(own, NumberOutputs) else fitted_intercept
+    return _with_error(fit(own[0], own.labels), own)
+
+
+def slope(own: AnyOutputs) -> float | None:
+    """Return the calibration slope; None for separated classes or equal predictions."""
+    fit = fitted_number_slope if isinstance(own, NumberOutputs) else fitted_slope
+    fitted = fit(own[0], own.labels)
+    return None if fitted is None else fitted.value
+
+
+def intercept(own: AnyOutputs) -> float | None:
+    """Return the calibration intercept; None if it is undefined."""
+    if isinstance(own, NumberOutputs):
+        return float((own.labels - own.predicted).mean())
+    fitted = fitted_intercept(own.probabilities, own.labels)
+    return None if fitted is None else fitted.value
+
+
+def _with_error(fitted: Fitted | None, own: AnyOutputs) -> Fitted | None:
+    """Return a fit if it has a sampling error, for which numbers need three rows."""
+    few = isinstance(own, NumberOutputs) and len(own.labels) < 3
+    return None if fitted is None or few or not fitted.variance > 0 else fitted
+
+
+def fitted_slope(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | None:
+    """Return the calibration slope with its sampling variance."""
+    present, codes = np.unique(labels, return_inverse=True)
+    if len(present) == 1:
+        return None
+    likely = np.log(np.clip(probabilities[:, present], SMALLEST, 1))
+    n, classes = likely.shape
+    design = np.zeros((n, classes, classes))
+    design[:, :, 0] = likely
+    design[:, 1:, 1:] = np.eye(classes - 1)  # the first class has intercept 0
+    start = np.zeros(classes)
+    start[0] = 1
+    return _maximum(design, np.zeros_like(likely), codes, start)
+
+
+def fitted_intercept(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | None:
+    """Return the calibration in the large with its sampling variance."""
+    if probabilities.shape[1] != 2 or len(np.unique(labels)) == 1:
+        return None
+    likely = np.log(np.clip(probabilities, SMALLEST, 1))
+    design = np.tile(np.array([[0.0], [1.0]]), (len(labels), 1, 1))
+    return _maximum(design, likely, labels, np.zeros(1))
+
+
+def expected_error(own: Outputs) -> float:
+    """Return the expected calibration error of the predicted class.
+
+    It is the absolute difference of accuracy and mean confidence in ten equal-width bins of
+    confidence, averaged with the numbers of samples as weights (Guo et al., 2017).
+
+    >>> expected_error(Outputs(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([1, 0])))
+    0.25
+    """
+    confidence = own.probabilities.max(axis=1)
+    right = own.predicted == own.labels
+    bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
+    gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
+    return float(np.abs(gaps).sum() / len(own.labels))
+
+
+def _maximum(
+    design: np.ndarray, offset: np.ndarray, codes: np.ndarray, start: np.ndarray
+) -> Fitted | None:
+    """Return the first maximum-likelihood coefficient φ of softmax(offset + design φ).
+
+    Uses Newton's method, halving each step until the likelihood does not decrease.  `design` is
+    [n, classes, coefficients].
+    """
+    rows = np.arange(len(codes))
+    wanted = design[rows, codes].sum(axis=0)
+
+    def likelihood(values: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = offset + design @ values
+        logits = logits - logits.max(axis=1, keepdims=True)
+        normal = np.exp(logits).sum(axis=1)
+        return float((logits[rows, codes] - np.log(normal)).sum()), np.exp(logits) / normal[:, None]
+
+    values = start
+    height, shares = likelihood(values)
+    for _ in range(ITERATIONS):
+        mean = np.einsum("ic,icj->ij", shares, design)
+        gradient = wanted - mean.sum(axis=0)
+        curvature = np.einsum("ic,icj,ick->jk", shares, design, design, optimize=True)
+        curvature = curvature - mean.T @ mean
+        try:
+            inverse = np.linalg.inv(curvature)
+        except np.linalg.LinAlgError:
+            return None
+        if not np.isfinite(inverse).all():
+            return None  # separated so well that the likelihood is numerically flat
+        step = inverse @ gradient
+        if abs(gradient @ step) < 1e-12 * len(codes):
+            own = design[rows, codes] - mean
+            variance = float(np.sum((own @ inverse[0]) ** 2))
+            known = variance > 0 and height < SEPARATED
+            return Fitted(float(values[0]), variance) if known else None
+        while True:
+            higher, new_shares = likelihood(values + step)
+            if higher >= height or np.abs(step).max() < 1e-12:
+                break
+            step = step / 2
+        values, height, shares = values + step, higher, new_shares
+        if not np.abs(values).max() < LARGEST:
+            return None
+    return None
+
+
+def fitted_number_slope(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:
+    """Return the calibration slope with its sampling variance.
+
+    >>> fitted_number_slope(np.arange(4.0), 2 * np.arange(4.0) + 1).value
+    2.0
+    """
+    n = len(labels)
+    centred = predicted - predicted.mean()
+    total = float(centred @ centred)
+    if n < 3 or total <= 1e-24 * n * max(float(np.square(predicted).max()), 1e-300):
+        return None
+    slope = float(centred @ labels) / total
+    leverage = 1 / n + centred**2 / total
+    rest = (labels - labels.mean() - slope * centred) / np.maximum(1 - leverage, 1e-9)
+    return Fitted(slope, float(np.square(centred * rest).sum()) / total**2)
+
+
+def fitted_number_intercept(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:
+    """Return the mean of labels minus predictions, with its sampling variance."""
+    errors = labels - predicted
+    if len(errors) < 2:
+        return None
+    return Fitted(float(errors.mean()), float(errors.var(ddof=1)) / len(errors))

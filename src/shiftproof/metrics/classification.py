@@ -1,0 +1,221 @@
+"""Metrics of class probabilities: scikit-learn's, and their sampling variances.
+
+Binary metrics are averaged over the classes that occur, one versus rest (macro).  The sampling
+variance is
+
+- accuracy and balanced accuracy: the variance of binomial proportions, each with half a success
+  and half a failure added, so that a proportion of 1 has a positive variance;
+- AUROC: DeLong's variance (DeLong et al., 1988), for several classes that of the mean over classes;
+- losses: the variance of a mean over rows;
+- calibration slope and intercept: the variance of the fit (`metrics.calibration`);
+- average precision, F1, calibration error: the jackknife over groups of rows.  For the calibration
+  error, a sum of absolute values, it is too large by a factor of up to 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import logit  # type: ignore[import-untyped]
+
+from shiftproof.metrics.base import LEVEL, LOG_ODDS, Additive, Estimate, jackknife_variance
+from shiftproof.metrics.calibration import SMALLEST
+from shiftproof.metrics.outputs import Outputs
+
+# Losses whose standard deviation is a smaller share of their mean are equal but for rounding.
+ROUNDING = 1e-9
+
+
+def accuracy(own: Outputs) -> float:
+    """Return the share of rows whose class is predicted."""
+    from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
+
+    return float(accuracy_score(own.labels, own.predicted))
+
+
+def balanced_accuracy(own: Outputs) -> float:
+    """Return the mean recall of the classes that occur."""
+    from sklearn.metrics import recall_score
+
+    return _macro(recall_score, own)
+
+
+def f1(own: Outputs) -> float:
+    """Return the mean F1 of the classes that occur."""
+    from sklearn.metrics import f1_score
+
+    return _macro(f1_score, own)
+
+
+def auroc(own: Outputs) -> float | None:
+    """Return the mean area under the ROC curve of the classes that occur."""
+    from sklearn.metrics import roc_auc_score
+
+    return _by_class(roc_auc_score, own)
+
+
+def average_precision(own: Outputs) -> float | None:
+    """Return the mean average precision of the classes that occur."""
+    from sklearn.metrics import average_precision_score
+
+    return _by_class(average_precision_score, own)
+
+
+def log_loss(own: Outputs) -> float:
+    """Return the mean of −log p(label)."""
+    from sklearn.metrics import log_loss as score
+
+    classes = np.arange(own.probabilities.shape[1])
+    return float(score(own.labels, _clipped(own), labels=classes))
+
+
+def brier(own: Outputs) -> float:
+    """Return the mean squared difference of probabilities and labels, summed over classes."""
+    from sklearn.metrics import brier_score_loss
+
+    classes = np.arange(own.probabilities.shape[1])
+    return float(brier_score_loss(own.labels, _clipped(own), labels=classes, scale_by_half=False))
+
+
+def commonest_class(own: Outputs) -> float:
+    """Return the accuracy of always predicting the commonest class."""
+    return float(np.bincount(own.labels).max() / len(own.labels))
+
+
+def _macro(score: Callable[..., float], own: Outputs) -> float:
+    present = np.unique(own.labels)
+    return float(score(own.labels, own.predicted, labels=present, average="macro", zero_division=0))
+
+
+def _by_class(score: Callable[[np.ndarray, np.ndarray], float], own: Outputs) -> float | None:
+    """Return the one-versus-rest mean over the classes that occur, or None if only one occurs."""
+    present = np.unique(own.labels)
+    if len(present) == 1:
+        return None
+    return float(np.mean([score(own.labels == k, own.probabilities[:, k]) for k in present]))
+
+
+def _clipped(own: Outputs) -> np.ndarray:
+    likely = np.clip(own.probabilities, SMALLEST, 1)
+    return np.asarray(likely / likely.sum(axis=1, keepdims=True))
+
+
+# --- sampling errors ---------------------------------------------------------------------------
+def additive_log_loss(own: Outputs) -> tuple[float, float]:
+    """Return the logarithm of the log loss, and its variance."""
+    losses = -np.log(_clipped(own)[np.arange(len(own.labels)), own.labels])
+    return float(np.log(log_loss(own))), log_variance(losses)
+
+
+def additive_brier(own: Outputs) -> tuple[float, float]:
+    """Return the logarithm of the Brier score, and its variance."""
+    likely = _clipped(own)
+    losses = ((likely - np.eye(likely.shape[1])[own.labels]) ** 2).sum(axis=1)
+    return float(np.log(brier(own))), log_variance(losses)
+
+
+def log_variance(losses: np.ndarray) -> float:
+    """Return the variance of the logarithm of a mean loss, set to 1/n for n equal losses.
+
+    >>> log_variance(np.array([1.0, 3.0])), log_variance(np.array([0.3, 0.1 + 0.2]))
+    (0.25, 0.5)
+    """
+    n = len(losses)
+    variance = float(losses.var(ddof=1) / losses.mean() ** 2) if n > 1 else 0.0
+    return variance / n if variance > ROUNDING**2 else 1 / n
+
+
+def additive_share(right: np.ndarray) -> tuple[float, float]:
+    """Return the log odds of a proportion of successes, and their variance."""
+    return _log_odds(*_share(right))
+
+
+def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
+    """Return a proportion of successes, such as a sensitivity, with its log-odds interval.
+
+    >>> found = share_estimate(np.array([True, False] * 5))
+    >>> round(found.low, 2), round(found.high, 2)
+    (0.23, 0.77)
+    """
+    return Estimate.of(float(right.mean()), LOG_ODDS, *additive_share(right), level)
+
+
+def additive_accuracy(own: Outputs) -> tuple[float, float]:
+    """Return the log odds of the accuracy, and their variance."""
+    return additive_share(own.predicted == own.labels)
+
+
+def additive_balanced_accuracy(own: Outputs) -> tuple[float, float]:
+    """Return the log odds of the balanced accuracy, and their variance."""
+    recalls = [_share(own.predicted[own.labels == k] == k) for k in np.unique(own.labels)]
+    share = float(np.mean([recall for recall, _ in recalls]))
+    return _log_odds(share, sum(variance for _, variance in recalls) / len(recalls) ** 2)
+
+
+def additive_auroc(own: Outputs) -> tuple[float, float]:
+    """Return the log odds of the AUROC, and their variance."""
+    return _kept_inside(auroc(own) or 0.0, auroc_variance(own), _rows_of_smallest_class(own))
+
+
+def jackknifed(score: Callable[[Outputs], float | None], *, by_class: bool = True) -> Additive:
+    """Return the log odds of a score and their jackknife variance.
+
+    The score is kept away from 0 and 1 by about half a row: of the smallest class, or of all.
+    """
+
+    def additive(own: Outputs) -> tuple[float, float]:
+        rows = _rows_of_smallest_class(own) if by_class else len(own.labels)
+        return _kept_inside(score(own) or 0.0, jackknife_variance(score, own), rows)
+
+    return additive
+
+
+def auroc_variance(own: Outputs) -> float:
+    """Return DeLong's variance of the macro AUROC.
+
+    The AUROC of class c is a mean over pairs of a row of c and another row.  A row of class k
+    contributes to the AUROC of its own class the share of other rows below it, and to that of each
+    other class c the share of rows of c above it.  Given the number of rows of each class, the sum
+    of the contributions of independent rows has the variance Σ_k n_k s²_k, where s²_k is the
+    variance of the contributions of the rows of class k.  For two classes this is DeLong et al.
+    (1988).
+    """
+    from scipy.stats import rankdata  # type: ignore[import-untyped]
+
+    present = np.unique(own.labels)
+    parts = np.zeros(len(own.labels))
+    for k in present:
+        inside = own.labels == k
+        score = own.probabilities[:, k]
+        ranks, above, below = rankdata(score), rankdata(score[inside]), rankdata(score[~inside])
+        count, others = int(inside.sum()), int((~inside).sum())
+        parts[inside] += (ranks[inside] - above) / others / count
+        parts[~inside] += (1 - (ranks[~inside] - below) / count) / others
+    parts /= len(present)
+    of_classes = [parts[own.labels == k] for k in present]
+    return float(sum(len(part) * part.var(ddof=1) for part in of_classes if len(part) > 1))
+
+
+def _rows_of_smallest_class(own: Outputs) -> int:
+    return int(np.unique(own.labels, return_counts=True)[1].min())
+
+
+def _kept_inside(value: float, variance: float, rows: int) -> tuple[float, float]:
+    """Return the log odds of a share, kept away from 0 and 1, and their variance."""
+    least = 0.5 / (rows + 1)
+    share = min(max(value, least), 1 - least)
+    if share != value or variance <= 0:
+        variance = max(variance, share * (1 - share) / rows)
+    return _log_odds(share, variance)
+
+
+def _log_odds(share: float, variance: float) -> tuple[float, float]:
+    return float(logit(share)), variance / (share * (1 - share)) ** 2
+
+
+def _share(right: np.ndarray) -> tuple[float, float]:
+    """Return a proportion with half a success and half a failure added, and its variance."""
+    n = len(right) + 1
+    share = (float(right.sum()) + 0.5) / n
+    return share, share * (1 - share) / n

@@ -1,0 +1,81 @@
+"""Metrics of predicted numbers.
+
+With errors eᵢ = ŷᵢ − yᵢ of n rows, ȳ the mean of their labels, and V their variance,
+
+    MAE = (1/n) Σ |eᵢ|,   RMSE = √((1/n) Σ eᵢ²),   R² = 1 − Σ eᵢ² / Σ (yᵢ − ȳ)².
+
+R² is 0 for predicting the mean of the scored rows, and negative for anything worse: predicting the
+training mean has a negative R² on a domain with another mean.
+
+| metric | scale | sampling variance on that scale |
+|---|---|---|
+| MAE | logarithm | var(abs(e)) / (n MAE²) |
+| RMSE | logarithm | var(e²) / (4 n MSE²) |
+| R² | −log(1 − R²) | var(e²/MSE − (y − ȳ)²/V) / n |
+| calibration slope | plain | the sandwich (`metrics.calibration`) |
+| calibration intercept | plain | var(e) / n |
+| interval coverage | log odds | the variance of a proportion (`inference.conformal`) |
+
+R² has no lower bound, and 1 − R² = MSE/V is a ratio: its logarithm has nearly normal errors.  The
+variances come from the delta method.  Metrics of perfect predictions have no logarithm and are None
+in `expect`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shiftproof.metrics.classification import log_variance
+from shiftproof.metrics.outputs import NumberOutputs
+
+Additive = tuple[float, float]
+# Fewer rows show no sampling error.
+FEWEST = 3
+
+
+def r2(own: NumberOutputs) -> float | None:
+    """Return the share of the labels' variance explained; None if all labels are equal."""
+    total = float(np.square(own.labels - own.labels.mean()).sum())
+    if total == 0:
+        return None
+    return 1 - float(np.square(own.predicted - own.labels).sum()) / total
+
+
+def mae(own: NumberOutputs) -> float:
+    """Return the mean absolute error."""
+    return float(np.abs(own.predicted - own.labels).mean())
+
+
+def rmse(own: NumberOutputs) -> float:
+    """Return the root of the mean squared error."""
+    return float(np.sqrt(np.square(own.predicted - own.labels).mean()))
+
+
+def additive_r2(own: NumberOutputs) -> Additive | None:
+    """Return −log(1 − R²) and its variance."""
+    squares = np.square(own.predicted - own.labels)
+    around = np.square(own.labels - own.labels.mean())
+    mse, spread = float(squares.mean()), float(around.mean())
+    if not (mse > 0 and spread > 0 and len(own.labels) >= FEWEST):
+        return None
+    influence = squares / mse - around / spread
+    variance = float(influence.var(ddof=1)) / len(own.labels)
+    return (float(np.log(spread / mse)), variance) if variance > 0 else None
+
+
+def additive_mae(own: NumberOutputs) -> Additive | None:
+    """Return the logarithm of the MAE and its variance."""
+    return _logarithm(np.abs(own.predicted - own.labels))
+
+
+def additive_rmse(own: NumberOutputs) -> Additive | None:
+    """Return the logarithm of the RMSE and its variance."""
+    return _logarithm(np.square(own.predicted - own.labels), 2)
+
+
+def _logarithm(losses: np.ndarray, root: int = 1) -> Additive | None:
+    """Return the logarithm of a mean loss (or of its root), and its variance."""
+    mean = float(losses.mean())
+    if not (mean > 0 and len(losses) >= FEWEST):
+        return None
+    return float(np.log(mean)) / root, log_variance(losses) / root**2
