@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # The layers below `training`: their tests start no command and no sweep.
-FAST := core data information learners matching models penalties theory
+FAST := core data information learners matching metrics models penalties theory
 
 # All tests of a file by one process; files in their order, so that short doctests come last.
 ORDER := --dist loadfile --no-loadscope-reorder

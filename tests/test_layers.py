@@ -27,8 +27,7 @@ LAYERS = [
     {"training"},
     {"learners"},
     {"matching", "penalties"},
-    {"data", "models", "theory", "information"},
-    {"metrics"},
+    {"data", "metrics", "models", "theory", "information"},
     {"core"},
 ]
 # Rows whose members do not import each other.  (Nothing imports the first row.)
@@ -36,7 +35,7 @@ STRANGERS = [
     {"testing", "__main__"},
     {"sweeps", "shift"},
     {"matching", "penalties"},
-    {"data", "models", "theory", "information"},
+    {"data", "metrics", "models", "theory", "information"},
 ]
 RANK = {part: len(LAYERS) - row for row, parts in enumerate(LAYERS) for part in parts}
 # The bare package holds the version: everyone may import it, and it imports nobody.  It hands out

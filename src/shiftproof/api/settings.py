@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.cores import MOST_THREADS
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue, UnknownName, nearest
 from shiftproof.core.settings import (
     Names,
     Parser,
@@ -31,6 +31,7 @@ from shiftproof.core.settings import (
 from shiftproof.core.standardize import ADAPTATION
 from shiftproof.data.settings import DataSettings, LabelColumn, LabelSettings, SiteSettings
 from shiftproof.learners.base import ALGORITHMS
+from shiftproof.metrics import METRICS
 from shiftproof.training.settings import (
     ALL,
     POOLS,
@@ -73,9 +74,9 @@ CLASS_METRICS = (
 
 
 def _metric(name: Any) -> str:
-    from shiftproof.metrics import METRICS  # imports NumPy
-
-    return METRICS.checked(str(name))
+    if name not in METRICS:
+        raise InvalidValue(f"`metric` {name!r} is unknown; {nearest(str(name), METRICS.names())}")
+    return str(name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING
 from shiftproof import LazyPackage
 
 if TYPE_CHECKING:
-    from shiftproof.metrics.base import METRICS as METRICS, Metric as Metric
+    from shiftproof.metrics.base import Metric as Metric
     from shiftproof.metrics.outputs import NumberOutputs as NumberOutputs, Outputs as Outputs
+    from shiftproof.metrics.registry import METRICS as METRICS
 
-_HOMES = dict.fromkeys(("METRICS", "Metric"), "shiftproof.metrics.base") | dict.fromkeys(
-    ("NumberOutputs", "Outputs"), "shiftproof.metrics.outputs"
-)
+_HOMES = {
+    "METRICS": "shiftproof.metrics.registry",
+    "Metric": "shiftproof.metrics.base",
+    **dict.fromkeys(("NumberOutputs", "Outputs"), "shiftproof.metrics.outputs"),
+}
 __all__ = sorted(_HOMES)
 
 sys.modules[__name__].__class__ = LazyPackage

@@ -16,18 +16,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 
-from shiftproof.core.errors import InvalidValue, nearest
-from shiftproof.core.registry import Registry
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import MINUS, score_text, three_digits
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.metrics.outputs import AnyOutputs
+from shiftproof.metrics.registry import METRICS as METRICS
 
 LEVEL = 0.95
 GROUPS = 20
@@ -162,8 +162,8 @@ class Metric:
     def loss(self, value: float) -> float:
         """Return a number that is lower for a better value.
 
-        >>> [METRICS.get(name).loss(0.75) for name in ("auroc", "brier", "calibration_slope")]
-        [-0.75, 0.75, 0.25]
+        >>> METRICS.get("auroc").loss(0.75), METRICS.get("calibration_slope").loss(0.75)
+        (-0.75, 0.25)
         """
         return abs(value - self.best) if self.has_target else -self.direction * value
 
@@ -238,8 +238,8 @@ class Metric:
     def cell(self, value: float | None) -> str:
         """Return a value for a table of the terminal.
 
-        >>> [METRICS.get(name).cell(v) for name, v in (("accuracy", 0.912), ("mae", 1234.5678))]
-        ['91.2%', '1,235']
+        >>> METRICS.get("accuracy").cell(0.912), METRICS.get("mae").cell(1234.5678)
+        ('91.2%', '1,235')
         """
         if value is None or math.isnan(value):
             return "–"
@@ -250,32 +250,6 @@ class Metric:
         return f"{value:.3f}"
 
 
-class Metrics(Registry[Metric]):
-    """The registry of metrics, in the order in which they were registered."""
-
-    def get(self, name: str) -> Metric:
-        """Return the metric called `name`, or raise with similar names."""
-        metric = super().get(name)
-        return metric if metric.name else replace(metric, name=name)
-
-    def of(self, task: Kind | None = None, *, expected: bool = True) -> tuple[str, ...]:
-        """Return the names of the metrics of a task, or of all; only those that are `expected`."""
-        list(self)  # registers them
-        return tuple(
-            name
-            for name, metric in self._entries.items()
-            if (task is None or task in metric.tasks) and (metric.expected or not expected)
-        )
-
-    def checked(self, name: str, task: Kind | None = None) -> str:
-        """Return the name of a metric of a task, or raise."""
-        if name not in (known := self.of(task)):
-            where = " for regression" if task == REGRESSION else ""
-            raise InvalidValue(f"`metric` {name!r} is unknown{where}; {nearest(name, known)}")
-        return name
-
-
-METRICS = Metrics("metric", package="shiftproof.metrics", plugins="shiftproof.metrics")
 DEFAULT: dict[Kind, str] = {CLASSIFICATION: "accuracy", REGRESSION: "mae"}
 
 
