@@ -29,8 +29,8 @@ from benchmarks.random_effects import random_effects
 from shiftproof.inference.conformal import domain_sets
 from shiftproof.inference.meta_analysis import predictive
 from shiftproof.metrics import METRICS
-from shiftproof.metrics.coverage import domains_needed
 from shiftproof.metrics.outputs import Outputs, of_classes
+from shiftproof.metrics.regression import domains_needed
 
 SHOWN = ("auroc", "accuracy")
 LEVEL = 0.95

@@ -23,7 +23,7 @@ from shiftproof.inference.metrics import (
     number_metrics,
 )
 from shiftproof.inference.model import TrainedModel
-from shiftproof.metrics.coverage import COVERAGE
+from shiftproof.metrics.regression import COVERAGE
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

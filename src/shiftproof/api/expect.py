@@ -8,9 +8,7 @@ from shiftproof.api.settings import ExpectSettings, TrainEachSettings
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
-from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.expected import Expected
-from shiftproof.metrics.base import DEFAULT
 
 
 @keywords(ExpectSettings)
@@ -30,7 +28,7 @@ def expect(data: Data | LeaveOneOut, settings: ExpectSettings) -> Expected:
     training = settings.given(TrainEachSettings)
     if finished is None:
         # Check the settings before training.
-        Expected({}, settings.metric or DEFAULT[CLASSIFICATION], *asked[1:])
+        Expected({}, settings.metric or Expected.metric, *asked[1:])
         finished = held_out_answers(train_each(data, **training))
     elif training.keys() - {"metric", "observer"}:
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")

@@ -24,8 +24,8 @@ from shiftproof.inference.conformal import (
     half_width,
 )
 from shiftproof.inference.model import TrainedModel
-from shiftproof.metrics.coverage import domains_needed
 from shiftproof.metrics.outputs import of_classes, of_numbers
+from shiftproof.metrics.regression import domains_needed
 from shiftproof.reporting.predictions import (
     frame_bytes,
     numbers_frame,

@@ -43,16 +43,14 @@ def expect(data: str, settings: ExpectOptions) -> None:
     from shiftproof import api
     from shiftproof.api.held_out_answers import answers_in
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.core.types import CLASSIFICATION
     from shiftproof.inference.expected import Expected, sentences
-    from shiftproof.metrics.base import DEFAULT
     from shiftproof.reporting.forest import forest_table
 
     each: Any = data
     asked = settings.given(ExpectSettings)
     if answers_in(data) is None:
         # Check the settings before training.
-        Expected({}, settings.metric or DEFAULT[CLASSIFICATION], settings.level, settings.at_least)
+        Expected({}, settings.metric or Expected.metric, settings.level, settings.at_least)
         with ProgressBar(quiet=settings.quiet) as observer:
             training = settings.but(observer=observer).given(TrainEachSettings)
             each = api.train_each(data, **training)

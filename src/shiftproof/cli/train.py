@@ -48,9 +48,7 @@ def train(data: str, settings: TrainOptions) -> None:
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.core.types import CLASSIFICATION
     from shiftproof.inference.expected import Expected, sentences
-    from shiftproof.metrics.base import DEFAULT
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
@@ -69,7 +67,7 @@ def train(data: str, settings: TrainOptions) -> None:
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
         # Check the threshold before training.
-        Expected({}, settings.metric or DEFAULT[CLASSIFICATION], at_least=at_least)
+        Expected({}, settings.metric or Expected.metric, at_least=at_least)
     with ProgressBar(quiet=settings.quiet) as observer:
         settings = settings.but(observer=observer)
         if each:

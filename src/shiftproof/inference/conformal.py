@@ -35,8 +35,8 @@ import numpy as np
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.domain import as_array
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
-from shiftproof.metrics.coverage import domain_quantile, weighted_quantile
 from shiftproof.metrics.outputs import NumberOutputs, Outputs
+from shiftproof.metrics.regression import domain_quantile, weighted_quantile
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def loaded(data: bytes) -> Any:
         _require_size(data)
         return skops.io.loads(data, trusted=list(TRUSTED))
     except (UntrustedTypesFoundException, UnsupportedTypeException) as error:
-        raise CheckpointError(f"the model holds types that are not trusted: {error}") from error
+        raise CheckpointError(
+            f"the model holds types that are not trusted: {reason_of(error)}"
+        ) from error
     except CheckpointError:
         raise
     except Exception as error:  # rebuilding damaged objects raises errors of any kind

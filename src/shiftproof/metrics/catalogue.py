@@ -17,7 +17,7 @@ from shiftproof.metrics.base import (
     Metric,
 )
 from shiftproof.metrics.classification import jackknifed
-from shiftproof.metrics.coverage import COVERAGE_LEVEL, coverage_estimates
+from shiftproof.metrics.regression import COVERAGE_LEVEL, coverage_estimates
 
 BOTH, NUMBERS = (CLASSIFICATION, REGRESSION), (REGRESSION,)
 LOSS: dict[str, Any] = {"best": LOWER, "scale": LOGARITHM}

@@ -233,3 +233,14 @@ def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Ta
         table.add_row("mean", "", *means, "")
         table.add_row("worst", "", *worst, "")
     return table
+
+
+def evaluation_tables(
+    outcomes: Sequence[DomainMetrics | NumberMetrics], adaptation: str = ""
+) -> list[Table]:
+    """Return the tables of classification or of regression."""
+    numbers = [own for own in outcomes if isinstance(own, NumberMetrics)]
+    if numbers:
+        return [numbers_table(numbers, adaptation), card_table(numbers)]
+    classes = [own for own in outcomes if isinstance(own, DomainMetrics)]
+    return [assessment_table(classes, adaptation), card_table(classes)]

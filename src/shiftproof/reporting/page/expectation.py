@@ -12,8 +12,8 @@ from shiftproof.inference.expected import Expected, ExpectedScore, sentences
 from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import worst_scores
 from shiftproof.metrics.classification import commonest_class
-from shiftproof.metrics.coverage import COVERAGE_LEVEL
 from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, confusion, of_classes, pooled
+from shiftproof.metrics.regression import COVERAGE_LEVEL
 from shiftproof.reporting.page.answer.card import cell_of
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.axes import Axis

@@ -16,9 +16,13 @@ from markupsafe import Markup
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import lead
-from shiftproof.reporting.page.answer.number_sections import number_sections
 from shiftproof.reporting.page.answer.provenance import provenance_facts
-from shiftproof.reporting.page.answer.sections import answer_sections, figures_of, remarks_of
+from shiftproof.reporting.page.answer.sections import (
+    answer_sections,
+    figures_of,
+    number_sections,
+    remarks_of,
+)
 from shiftproof.reporting.page.curves import learning_curves
 from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
 from shiftproof.reporting.page.expectation import HeldOut, expectation_blocks

@@ -12,10 +12,11 @@ from shiftproof.reporting.page.answer.errors import error_blocks
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.far import far_plot
 from shiftproof.reporting.page.answer.lead import nouns
-from shiftproof.reporting.page.answer.pictures import picture_blocks
+from shiftproof.reporting.page.answer.pictures import column_strips, image_blocks, picture_blocks
 from shiftproof.reporting.page.answer.thresholds import cut_table, shortfall_plot
-from shiftproof.reporting.page.answer.worst import worst_facts, worst_first
+from shiftproof.reporting.page.answer.worst import number_worst_facts, worst_facts, worst_first
 from shiftproof.reporting.page.expectation import HeldOut, card_table, forest_plot
+from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
 from shiftproof.reporting.page.reliability import reliability_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
 from shiftproof.reporting.page.values import Block, Fact, Panels, Section
@@ -131,3 +132,31 @@ def panel_blocks(own: HeldOut, many: str, draw: Callable[..., Panels]) -> list[B
 def block(kind: str, value: object) -> list[Block]:
     """Return a list with one block, or an empty list if there is no value."""
     return [] if value is None else [Block(kind, value)]
+
+
+def number_sections(
+    own: HeldOut,
+    baselines: Mapping[str, Expected],
+    evidence: Evidence,
+    diagnoses: Sequence[Mapping[str, Any]] = (),
+) -> list[Section]:
+    """Return the sections; the page leaves out those without blocks."""
+    expected, noun, label = own.expected, evidence.noun, evidence.label
+    many = nouns(noun)
+    worst = number_worst_facts(expected, evidence, diagnoses)
+    strips = column_strips(evidence, list(expected.outputs)) if evidence.shifted else None
+    shifts = [
+        *image_blocks(evidence),
+        *block("strips", strips),
+        *(each for found in diagnoses for each in study_diagnosis_blocks(found, noun)),
+    ]
+    return [
+        *first_sections(own, report_card(expected, baselines, noun, label), worst, noun),
+        Section("predicted", "Predicted against true", panel_blocks(own, many, predicted_panels)),
+        Section(
+            "errors", f"Errors by {noun}", [Block("dots", errors_plot(expected, f"all {many}"))]
+        ),
+        Section("shift", f"What differs between {many}", shifts),
+        Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
+        Section("thresholds", "Thresholds", block("dots", shortfall_plot(expected, noun))),
+    ]
