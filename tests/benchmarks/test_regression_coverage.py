@@ -78,7 +78,7 @@ def test_the_page_has_a_row_a_case(monkeypatch):
 
 def test_coverage_is_near_its_level(monkeypatch):
     for name, value in {
-        "POOL": 150, "TAUS": (0.2,), "SIZES": (200,), "DOMAINS": (10,), "METRICS": ("rmse",),
+        "POOL": 150, "TAUS": (0.2,), "SIZES": (200,), "DOMAINS": (10,), "SHOWN": ("rmse",),
     }.items():  # fmt: skip
         monkeypatch.setattr(f"benchmarks.regression_coverage.{name}", value)
     monkeypatch.setattr("benchmarks.regression_coverage.MEAN_ABSOLUTE", {"normal": 0.8})
