@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 import pytest
 from _internals import cli_main as main
 
-from shiftproof import ALGORITHMS, DATASETS
+from shiftproof import ALGORITHMS, DATASETS, METRICS
 from shiftproof.models import MODELS
 
 ROOT = Path(__file__).parents[2]
@@ -77,8 +77,9 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.setenv("COLUMNS", "200")
     if REAL_HOSPITALS.is_file():  # where it is missing, the gallery makes up patients and says so
         shutil.copy(REAL_HOSPITALS, tmp_path / "heart.csv")
-    for registry in (ALGORITHMS, DATASETS, MODELS):
-        monkeypatch.setattr(registry, "_entries", dict(registry.items()))
+    for registry in (ALGORITHMS, DATASETS, METRICS, MODELS):
+        list(registry)  # registers everything; the order of metrics is that of report cards
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
     module = ModuleType("page_of_the_docs")  # where dataclasses look up their annotations
     monkeypatch.setitem(sys.modules, module.__name__, module)
     return module
