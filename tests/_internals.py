@@ -322,7 +322,6 @@ _NAMES = {
     "training.run_folder": "RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.settings": "EVALUATIONS",
-    "training.tensorboard": "TensorBoard",
     "training.trainer": "Trainer build_algorithm",
 }
 # Names that several modules use: the name in tests → module and name.

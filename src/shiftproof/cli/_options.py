@@ -221,20 +221,20 @@ def typed(kind: type[S], values: Mapping[str, Any]) -> S:
 
 def one_line(error: click.UsageError) -> str:
     """Return a usage error as one line, with similar names or the help to look at."""
-    command = error.ctx.command if error.ctx else None
-    path = error.ctx.command_path if error.ctx else "shiftproof"
+    command = error.ctx.command if error.ctx else running.get()
+    path = error.ctx.command_path if error.ctx else f"shiftproof {command.name if command else ''}"
     text = " ".join(error.format_message().split()).rstrip(".")
     name, known, what = "", [], ""
     if isinstance(error, click.NoSuchOption) and command is not None:
         name, what = error.option_name, "option"
-        known = [name for parameter in command.params for name in parameter.opts]
+        known = ["--help", *(name for one in command.params for name in one.opts)]
     elif isinstance(command, click.Group) and (
         missing := re.match(r"No such command '([^']*)'", text)
     ):
         name, what = missing[1], "command"
         known = list(command.commands)
     if not what:
-        return f"{text}; see {path} --help"
+        return f"{text}; see {path.strip()} --help"
     similar = nearest(name, known)
     where = "" if similar.startswith("did") else f"; see {path} --help"
     if where:
