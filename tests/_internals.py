@@ -36,8 +36,7 @@ _NAMES = {
     "core.registry": "Registry",
     "core.seeding": "Stream seed_hash stream_seed torch_generator",
     "core.settings": (
-        "Settings declared_settings flag joined keywords names number one_of pairs path same "
-        "setting whole"
+        "Settings flag joined keywords names number one_of pairs path same setting whole"
     ),
     "core.space": "Distribution Regime draw resolve specs",
     "core.tensors": "LateBuffers",
@@ -226,7 +225,7 @@ _NAMES = {
     "reporting.page.answer.lead": "beside_constant",
     "reporting.page.answer.mean_baseline": "beside_mean mean_answers worse_than_mean",
     "reporting.page.answer.pictures": "column_strips share_map",
-    "reporting.page.answer.sections": "number_sections",
+    "reporting.page.answer.sections": "answer_sections",
     "reporting.page.answer.thresholds": "cut_table shortfall_plot",
     "reporting.page.answer.worst": "number_worst_facts worst_facts",
     "reporting.page.axes": "Axis",

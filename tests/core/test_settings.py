@@ -16,7 +16,6 @@ from _internals import (
     TrainSettings,
     UnknownName,
     app,
-    declared_settings,
     flag,
     joined,
     keywords,
@@ -73,7 +72,7 @@ def test_values_are_parsed_and_none_is_the_default() -> None:
     assert made.but(salt=0.5) == made  # parsing again changes nothing
     assert Bread(stages="mix, rest").stages == ("mix", "rest")
     assert Roll().grams == 60
-    assert "light" in declared_settings(Roll)["grams"].metadata["declared"].help
+    assert "light" in Roll.__dataclass_fields__["grams"].metadata["declared"].help
 
 
 @pytest.mark.parametrize(
@@ -133,15 +132,15 @@ def test_every_command_has_every_setting_of_its_function(command: str) -> None:
 
 def test_training_settings_are_nowhere_missing() -> None:
     """What `train_each` can do, so can `study` and `expect`."""
-    common = set(declared_settings(TrainEachSettings)) - {"observer"}
+    common = set(TrainEachSettings.__dataclass_fields__) - {"observer"}
     for command in ("study", "train", "expect"):
         assert common <= set(options(command))
         assert common <= {*inspect.signature(getattr(shiftproof, command)).parameters}
-    assert set(declared_settings(TrainSettings)) - common == {"test_domains", "observer"}
+    assert set(TrainSettings.__dataclass_fields__) - common == {"test_domains", "observer"}
 
 
 def test_the_estimators_have_settings_of_training_with_their_defaults() -> None:
-    declared = declared_settings(TrainSettings)
+    declared = TrainSettings.__dataclass_fields__
     others = {
         *("random_state", "selection", "steps", "algorithm", "domain", "holdout", "image_size"),
         *("augment", "verbose", "loss"),

@@ -21,14 +21,14 @@ import inspect
 import math
 import os
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 
 from shiftproof.core.errors import InvalidValue, UnknownName, nearest
 
-# What comes from the words of a command line, and how the help shows it.
+# The key of a field's `Declared` in its metadata.
 DECLARED = "declared"
 # What a user may give for one or several names, and for a path.
 Names: TypeAlias = str | Sequence[str]
@@ -49,8 +49,8 @@ class Declared:
 
     `panel` groups the options of the help page.  `option` is the name of the option where it
     differs from the setting's, and None if only Python has the setting; `letter` is a short form,
-    and an option that `repeats` may be given several times.  Only
-    settings of a command can be `required`: in Python, they are positional.
+    and an option that `repeats` may be given several times.  Only settings of a command can be
+    `required`: in Python, they are positional.
     """
 
     parser: Parser
@@ -140,11 +140,6 @@ def declaration(field: dataclasses.Field[Any]) -> Declared:
     return declared
 
 
-def declared_settings(kind: type[Settings]) -> dict[str, dataclasses.Field[Any]]:
-    """Return the fields of a group of settings by name."""
-    return {field.name: field for field in dataclasses.fields(kind)}
-
-
 # --- Python functions --------------------------------------------------------------------------
 P = ParamSpec("P")
 S = TypeVar("S", bound=Settings)
@@ -203,9 +198,9 @@ def keywords(kind: Callable[P, S]) -> _Decorator[P, S]:
 def _documented(text: str, kind: type[Settings]) -> str:
     """Return a docstring whose last section, `Args:`, lists the settings as well."""
     lines = [text.rstrip()] + (["", "    Args:"] if "\n    Args:" not in text else [])
-    for name, field in declared_settings(kind).items():
+    for field in dataclasses.fields(kind):
         help = declaration(field).help.replace("[bold]", "`").replace("[/]", "`")
-        lines.append(f"        {name}: {help}")
+        lines.append(f"        {field.name}: {help}")
     return "\n".join(lines) + "\n    "
 
 
@@ -270,13 +265,12 @@ def number(interval: str = "") -> Parser:
     return Parser(parse, "NUMBER")
 
 
-def one_of(names: Iterable[str] | Callable[[], Iterable[str]], noun: str = "") -> Parser:
-    """Return the parser of a word from a list, which a function may return late."""
+def one_of(words: Collection[str]) -> Parser:
+    """Return the parser of one of a few words."""
 
     def parse(name: str, value: Any) -> str:
-        known = list(names() if callable(names) else names)
-        if str(value) not in known:
-            raise UnknownName(noun or name, str(value), known)
+        if str(value) not in words:
+            raise UnknownName(name, str(value), words)
         return str(value)
 
     return Parser(parse)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import InvalidValue
 
 if TYPE_CHECKING:
     import numpy as np
@@ -137,10 +137,3 @@ class Task:
 # The rules for class weights; `training.sample_weights` computes the weights.
 UNWEIGHTED, BALANCED = "none", "balanced"
 CLASS_WEIGHTS = (UNWEIGHTED, BALANCED)
-
-
-def checked_class_weight(asked: str) -> str:
-    """Return `asked` if it is a rule for class weights, or raise."""
-    if asked not in CLASS_WEIGHTS:
-        raise UnknownName("class_weight", asked, CLASS_WEIGHTS)
-    return asked

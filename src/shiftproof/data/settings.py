@@ -12,23 +12,19 @@ from shiftproof.core.settings import (
     Settings,
     checked,
     names,
+    one_of,
     pairs,
     setting,
     text,
     whole,
 )
+from shiftproof.core.types import CLASSIFICATION, REGRESSION
 
 
 def _by(value: Any) -> str:
     from shiftproof.data.tables.domain_column import checked_by  # imports NumPy
 
     return checked_by(str(value))
-
-
-def _task(value: Any) -> str:
-    from shiftproof.data.tables.label_kind import checked_task  # imports NumPy
-
-    return checked_task(value)
 
 
 def _label(value: Any) -> str:
@@ -89,7 +85,7 @@ class DataSettings(LabelSettings):
 
     task: str = setting(
         "auto",
-        checked(_task),
+        one_of(("auto", CLASSIFICATION, REGRESSION)),
         "[bold]classification[/] (labels are classes), [bold]regression[/] (labels are numbers) or"
         " [bold]auto[/] (decided by the label column: text and few distinct whole numbers are"
         " classes).",

@@ -56,12 +56,6 @@ class LinearGradients(NamedTuple):
         """The number of dimensions of a gradient."""
         return self.inputs * self.residual.shape[1]
 
-    def with_ones(self) -> Tensor:
-        """Return the features including that of the bias, [n, k + 1], or [n, k] without a bias."""
-        if not self.bias:
-            return self.features
-        return torch.cat([self.features, torch.ones_like(self.features[:, :1])], dim=1)
-
     def blocks(self) -> list[tuple[slice, slice]]:
         """Split outputs × features into blocks of neighbouring dimensions.
 

@@ -138,16 +138,14 @@ class Metric:
         return {domain: self.estimate(own, level) for domain, own in outputs.items()}
 
     def _jackknifed(self, outputs: AnyOutputs) -> tuple[float, float] | None:
-        value = self.score(outputs)
-        if value is None or not self.scale.low < value < self.scale.high:
-            return None
-        variance = jackknife_variance(lambda own: self.scale_of(self.score(own)), outputs)
-        return (self.scale.there(value), variance) if variance > 0 else None
+        def additive(own: AnyOutputs) -> float | None:
+            value = self.score(own)
+            if value is None or not self.scale.low < value < self.scale.high:
+                return None
+            return self.scale.there(value)
 
-    def scale_of(self, value: float | None) -> float | None:
-        """Return a value on the metric's scale, or None where it has none."""
-        known = value is not None and self.scale.low < value < self.scale.high
-        return self.scale.there(value) if known and value is not None else None
+        value, variance = additive(outputs), jackknife_variance(additive, outputs)
+        return None if value is None or not variance > 0 else (value, variance)
 
     @property
     def has_target(self) -> bool:
@@ -298,14 +296,10 @@ def jackknife_variance(score: Callable[[Any], float | None], outputs: AnyOutputs
     values = []
     for group in range(groups):
         kept = np.delete(order, np.s_[group::groups])
-        value = score(outputs._replace(**_rows(outputs, kept))) if len(kept) else None
+        rows = type(outputs)(outputs[0][kept], labels[kept])
+        value = score(rows) if len(kept) else None
         if value is not None:
             values.append(value)
     if len(values) < 2:
         return 0.0
     return float((len(values) - 1) * np.var(values))
-
-
-def _rows(outputs: AnyOutputs, kept: np.ndarray) -> dict[str, np.ndarray]:
-    names = outputs._fields[:2]
-    return {name: getattr(outputs, name)[kept] for name in names}

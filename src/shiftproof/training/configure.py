@@ -17,7 +17,6 @@ from shiftproof.core.types import (
     REGRESSION,
     SQUARED,
     Kind,
-    checked_class_weight,
 )
 from shiftproof.data import DomainDataset
 from shiftproof.learners.base import ALGORITHMS, Learner
@@ -146,7 +145,7 @@ def _check_task(
         )
     if class_weight == BALANCED and dataset.kind == REGRESSION:
         raise InvalidValue(f"`class_weight` is for classes, but {dataset.target!r} is a number")
-    weighted = checked_class_weight(class_weight) == BALANCED or dataset.weighted
+    weighted = class_weight == BALANCED or dataset.weighted
     if weighted and not learner.weighs_samples:
         raise InvalidValue(
             f"{algorithm} does not support sample weights: leave them out, or choose another"

@@ -22,7 +22,7 @@ from shiftproof.core.settings import (
     text,
     whole,
 )
-from shiftproof.core.types import BALANCED, UNWEIGHTED
+from shiftproof.core.types import CLASS_WEIGHTS, UNWEIGHTED
 from shiftproof.learners.base import ALGORITHMS
 
 # A colon and a number may follow.
@@ -107,7 +107,7 @@ class TrainingSettings(BackboneSettings):
     )
     class_weight: str = setting(
         UNWEIGHTED,
-        one_of((UNWEIGHTED, BALANCED)),
+        one_of(CLASS_WEIGHTS),
         "Class weights in training: [bold]balanced[/] (equal total weight per class) or"
         " [bold]none[/]. Scores are unweighted.",
         panel="Training",

@@ -10,11 +10,11 @@ from _internals import (
     Evidence,
     Expected,
     NumberOutputs,
+    answer_sections,
     beside_mean,
     expectation_HeldOut as HeldOut,
     lead_lead as lead,
     mean_answers,
-    number_sections,
     number_worst_facts,
     report_card,
     worse_than_mean,
@@ -101,14 +101,14 @@ def test_what_is_said_of_the_worst_domain(expected: Expected) -> None:
 
 def test_sections_come_in_the_order_of_questions(expected: Expected) -> None:
     own = HeldOut("best on flats", expected)
-    found = [each for each in number_sections(own, {}, EVIDENCE) if each.blocks]
+    found = [each for each in answer_sections(own, {}, EVIDENCE) if each.blocks]
     assert [each.heading for each in found] == [
         "District by district", "Report card", "Worst district", "Predicted against true",
         "Errors by district", "Inputs it has not seen", "Thresholds",
     ]  # fmt: skip
     many = {f"d{place}": district(300, place, place) for place in range(7)}
     own = HeldOut("best on flats", Expected(many, "mae"))
-    (panels,) = [each for each in number_sections(own, {}, EVIDENCE) if each.name == "predicted"]
+    (panels,) = [each for each in answer_sections(own, {}, EVIDENCE) if each.name == "predicted"]
     few, every = panels.blocks
     assert len(few.value.panels) == 4
     assert every.folded

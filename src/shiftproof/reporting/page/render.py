@@ -20,7 +20,6 @@ from shiftproof.reporting.page.answer.provenance import provenance_facts
 from shiftproof.reporting.page.answer.sections import (
     answer_sections,
     figures_of,
-    number_sections,
     remarks_of,
 )
 from shiftproof.reporting.page.curves import learning_curves
@@ -132,9 +131,8 @@ def _answer(
     evidence, expected = source.evidence, own.expected
     curves = _curves(found[0] if found else None, None)
     origin = provenance_facts(outcomes, evidence, source.paths, source.command, source.notes)
-    made = number_sections if expected.numbers else answer_sections
     sections = [
-        *made(own, source.baselines, evidence, source.diagnoses),
+        *answer_sections(own, source.baselines, evidence, source.diagnoses),
         Section("curves", "Learning curves", curves),
         Section("provenance", "Cost and provenance", [Block("facts", origin)]),
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page.answer.card import report_card
@@ -20,7 +20,6 @@ from shiftproof.reporting.page.numbers import errors_plot, predicted_panels
 from shiftproof.reporting.page.reliability import reliability_panels
 from shiftproof.reporting.page.shifts import study_diagnosis_blocks
 from shiftproof.reporting.page.values import Block, Fact, Panels, Section
-from shiftproof.reporting.table import Table
 
 # With more domains than this, a section shows the worst and folds the full set.
 MANY = 5
@@ -35,43 +34,70 @@ def answer_sections(
 ) -> list[Section]:
     """Return the sections; the page leaves out those without blocks."""
     expected, noun, label = own.expected, evidence.noun, evidence.label
-    many = nouns(noun)
-    worst = worst_facts(expected, evidence, diagnoses)
-    shifts = [
-        *picture_blocks(expected, evidence),
-        *(each for found in diagnoses for each in study_diagnosis_blocks(found, evidence.noun)),
-    ]
-    thresholds = [
-        *block("dots", shortfall_plot(expected, noun)),
-        *block("table", cut_table(expected, noun, label)),
-    ]
-    return [
-        *first_sections(own, report_card(expected, baselines, noun, label), worst, noun),
-        Section(
-            "reliability",
-            "Are its probabilities right?",
-            panel_blocks(own, many, reliability_panels),
-        ),
-        Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
-        Section("errors", "Most confident errors", error_blocks(evidence)),
-        Section("shift", f"What differs between {many}", shifts),
-        Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
-        Section("thresholds", "Thresholds", thresholds),
-    ]
-
-
-def first_sections(own: HeldOut, card: Table, worst: list[Fact], noun: str) -> list[Section]:
-    """Return the sections on performance: by domain, by several scores, and on the worst domain."""
+    of_task = _of_numbers if expected.numbers else _of_classes
+    worst, predictions, pictures, thresholds = of_task(own, evidence, diagnoses)
+    card = report_card(expected, baselines, noun, label)
     scores = [Block("table", card), Block("table", card_table(own), "All scores", folded=True)]
+    by_domain = f"{noun[:1].upper()}{noun[1:]} by {noun}"
+    shifts = [block for found in diagnoses for block in study_diagnosis_blocks(found, noun)]
     return [
-        Section(
-            "expect",
-            f"{noun[:1].upper()}{noun[1:]} by {noun}",
-            block("dots", forest_plot(own, noun)),
-        ),
+        Section("expect", by_domain, _block("dots", forest_plot(own, noun))),
         Section("card", "Report card", scores),
         Section("worst", f"Worst {noun}", [Block("facts", worst)] if worst else []),
+        *predictions,
+        Section("shift", f"What differs between {nouns(noun)}", [*pictures, *shifts]),
+        Section("far", "Inputs it has not seen", _block("dots", far_plot(expected, evidence))),
+        Section(
+            "thresholds",
+            "Thresholds",
+            [*_block("dots", shortfall_plot(expected, noun)), *thresholds],
+        ),
     ]
+
+
+class _OfTask(NamedTuple):
+    """What differs between the pages of classes and of numbers."""
+
+    worst: list[Fact]
+    predictions: list[Section]
+    pictures: list[Block]
+    thresholds: list[Block]
+
+
+def _of_classes(
+    own: HeldOut, evidence: Evidence, diagnoses: Sequence[Mapping[str, Any]]
+) -> _OfTask:
+    expected, noun, label = own.expected, evidence.noun, evidence.label
+    panels = panel_blocks(own, nouns(noun), reliability_panels)
+    predictions = [
+        Section("reliability", "Are its probabilities right?", panels),
+        Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
+        Section("errors", "Most confident errors", error_blocks(evidence)),
+    ]
+    return _OfTask(
+        worst_facts(expected, evidence, diagnoses),
+        predictions,
+        picture_blocks(expected, evidence),
+        _block("table", cut_table(expected, noun, label)),
+    )
+
+
+def _of_numbers(
+    own: HeldOut, evidence: Evidence, diagnoses: Sequence[Mapping[str, Any]]
+) -> _OfTask:
+    expected, noun = own.expected, evidence.noun
+    errors = [Block("dots", errors_plot(expected, f"all {nouns(noun)}"))]
+    panels = panel_blocks(own, nouns(noun), predicted_panels)
+    strips = column_strips(evidence, list(expected.outputs)) if evidence.shifted else None
+    return _OfTask(
+        number_worst_facts(expected, evidence, diagnoses),
+        [
+            Section("predicted", "Predicted against true", panels),
+            Section("errors", f"Errors by {noun}", errors),
+        ],
+        [*image_blocks(evidence), *_block("strips", strips)],
+        [],
+    )
 
 
 def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
@@ -129,34 +155,6 @@ def panel_blocks(own: HeldOut, many: str, draw: Callable[..., Panels]) -> list[B
     return [Block("panels", few), Block("panels", every, name, folded=True)]
 
 
-def block(kind: str, value: object) -> list[Block]:
+def _block(kind: str, value: object) -> list[Block]:
     """Return a list with one block, or an empty list if there is no value."""
     return [] if value is None else [Block(kind, value)]
-
-
-def number_sections(
-    own: HeldOut,
-    baselines: Mapping[str, Expected],
-    evidence: Evidence,
-    diagnoses: Sequence[Mapping[str, Any]] = (),
-) -> list[Section]:
-    """Return the sections; the page leaves out those without blocks."""
-    expected, noun, label = own.expected, evidence.noun, evidence.label
-    many = nouns(noun)
-    worst = number_worst_facts(expected, evidence, diagnoses)
-    strips = column_strips(evidence, list(expected.outputs)) if evidence.shifted else None
-    shifts = [
-        *image_blocks(evidence),
-        *block("strips", strips),
-        *(each for found in diagnoses for each in study_diagnosis_blocks(found, noun)),
-    ]
-    return [
-        *first_sections(own, report_card(expected, baselines, noun, label), worst, noun),
-        Section("predicted", "Predicted against true", panel_blocks(own, many, predicted_panels)),
-        Section(
-            "errors", f"Errors by {noun}", [Block("dots", errors_plot(expected, f"all {many}"))]
-        ),
-        Section("shift", f"What differs between {many}", shifts),
-        Section("far", "Inputs it has not seen", block("dots", far_plot(expected, evidence))),
-        Section("thresholds", "Thresholds", block("dots", shortfall_plot(expected, noun))),
-    ]
