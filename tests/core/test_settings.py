@@ -52,6 +52,7 @@ class Roll(Bread):
     """A group with another default."""
 
     grams: int = same(Bread, "grams", default=60, help="How light.")
+    knots: int = setting(0, whole(0), "How often to knot it.")
 
 
 @keywords(Bread)
@@ -98,7 +99,7 @@ def test_a_wrong_value_is_one_line(given: dict[str, Any], error: Any, message: s
 
 def test_only_what_differs_from_its_default_is_given() -> None:
     assert Bread(grams=500, seeds=()).given() == {}
-    assert Roll(grams=500, salt=0.1).given(Bread) == {"grams": 500, "salt": 0.1}
+    assert Roll(grams=500, salt=0.1, knots=2).given(Bread) == {"grams": 500, "salt": 0.1}
     with pytest.raises(InvalidValue, match="no `salt` here"):
         Bread(salt=0.1).refuse(("grams", "salt"), "no {} here")
     Bread().refuse(("grams", "salt"), "no {} here")
