@@ -81,6 +81,9 @@ def main(rank: int, folder: Path) -> None:
         x, labels, domains = batch_of(0)
         matching(*network.module(x), labels, domains)
     torch.save({"records": records, "state": matching.state_dict()}, folder / f"{rank}.pt")
+    # Both processes are done, and nothing uses the group, before its threads end.
+    del network
+    dist.barrier()
     dist.destroy_process_group()
 
 
