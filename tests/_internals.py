@@ -13,11 +13,11 @@ from typing import Any
 # Module under `shiftproof` → the names that tests import from it.
 _NAMES = {
     "api.diagnose": "ShiftReport",
-    "api.held_out_answers": "held_out_answers",
+    "api.held_out": "held_out_in",
     "api.held_out_runs": "held_out_runs",
     "api.report": "Report write_records",
     "api.settings": "TrainEachSettings TrainSettings",
-    "api.side_by_side": "DONE",
+    "api.parallel": "DONE",
     "api.study": "inputs_of read_kept",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
     "api.train_each": "_name",
@@ -363,7 +363,7 @@ _RENAMED = {
 }
 # Whole modules, for tests that replace something in them.
 _MODULES = {
-    "api_side_by_side": "api.side_by_side",
+    "api_parallel": "api.parallel",
     "api_study_baselines": "api.study_baselines",
     "cli": "cli",
     "cli_reproduce": "cli.reproduce",

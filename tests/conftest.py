@@ -33,7 +33,7 @@ def home(tmp_path, monkeypatch):
 @pytest.fixture(autouse=True)
 def one_process(monkeypatch):
     """Tests run side by side already: what they call starts no further process to be faster."""
-    monkeypatch.setattr(_internals.api_side_by_side, "PATIENCE", 600.0)
+    monkeypatch.setattr(_internals.api_parallel, "PATIENCE", 600.0)
 
 
 @pytest.fixture(scope="module")

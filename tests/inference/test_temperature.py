@@ -18,7 +18,7 @@ from _internals import (
     TrainedRun,
     calibrated_outputs,
     class_probabilities,
-    held_out_answers,
+    held_out_in,
     held_out_temperature,
     load_outputs,
     model_description,
@@ -161,7 +161,7 @@ def test_predictions_outputs_and_file_have_it(trained: TrainedRun) -> None:
     found = model.probabilities(rows).numpy()
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(trained.outputs["north"].probabilities, expected, atol=1e-5)
-    each = held_out_answers(trained.folder.parent).outputs
+    each = held_out_in(trained.folder.parent).outputs
     np.testing.assert_allclose(each["north"].probabilities, expected, atol=1e-5)
     assert stored_header(trained.folder)["temperature"] == model.temperature
     again = TrainedModel.from_bytes(model.to_bytes(), "cpu")

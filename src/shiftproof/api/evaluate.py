@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.held_out_answers import HeldOutAnswers, held_out_answers
+from shiftproof.api.held_out import held_out_in
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
 from shiftproof.api.settings import EvaluateSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
 from shiftproof.data.base import silent
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.metrics import (
     Comparison,
     DomainMetrics,
@@ -90,12 +91,11 @@ def evaluate(
     expected, metric, progress = settings.expected, settings.metric, settings.progress or silent
     if metric is not None and expected is None:
         raise InvalidValue("`metric` is the score to compare with `expected`; give both")
-    answers = None if expected is None else held_out_answers(expected)
+    held_out = None if expected is None else held_out_in(expected).asked(metric)
     trained = as_model(model, settings.device)
-    if answers is not None:
-        answers.require_task_of(trained)
-        shown = answers.expected(metric).metric
-        if shown == COVERAGE:
+    if held_out is not None:
+        held_out.require_task_of(trained)
+        if held_out.metric == COVERAGE:
             raise InvalidValue(
                 f"`metric` cannot be {COVERAGE} here: intervals from the other domains"
                 " cover a held-out domain, and those of `predict` a new one; choose mae, rmse or r2"
@@ -114,14 +114,13 @@ def evaluate(
     found: Sequence[DomainMetrics | NumberMetrics]
     measure = number_metrics if trained.target else domain_metrics
     found, notes = measure(trained, parts, workers=settings.workers, progress=progress)
-    compared = None if answers is None else _compared(found, answers, metric)
+    compared = None if held_out is None else _compared(found, held_out)
     return Evaluation(trained, tuple(found), compared, tuple(notes))
 
 
 def _compared(
-    found: Sequence[DomainMetrics | NumberMetrics], answers: HeldOutAnswers, metric: str | None
+    found: Sequence[DomainMetrics | NumberMetrics], expected: Expected
 ) -> tuple[Comparison, ...]:
     """Compare each domain with the expectation, leaving out domains without scores."""
-    expected = answers.expected(metric)
     pairs = [compare(expected, own.domain, own.outputs) for own in found if own.scores]
     return tuple(each for each in pairs if each is not None)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from shiftproof.api.held_out_answers import answers_in, held_out_answers
+from shiftproof.api.held_out import held_out_in, held_out_in_folder
 from shiftproof.api.load import Data
 from shiftproof.api.settings import ExpectSettings, TrainEachSettings
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
-from shiftproof.inference.expected import Expected
+from shiftproof.inference.expected import Expected, check_asked
 
 
 @keywords(ExpectSettings)
@@ -23,13 +23,12 @@ def expect(data: Data | LeaveOneOut, settings: ExpectSettings) -> Expected:
         data: data as for `load`, the result of `train_each`, or the folder of its runs.  Finished
             runs take no settings of training.
     """
-    finished = held_out_answers(data) if isinstance(data, LeaveOneOut) else answers_in(data)
+    finished = held_out_in(data) if isinstance(data, LeaveOneOut) else held_out_in_folder(data)
     asked = (settings.metric, settings.level, settings.at_least)
     training = settings.given(TrainEachSettings)
     if finished is None:
-        # Check the settings before training.
-        Expected({}, settings.metric or Expected.metric, *asked[1:])
-        finished = held_out_answers(train_each(data, **training))
+        check_asked(*asked)  # before training
+        finished = held_out_in(train_each(data, **training))
     elif training.keys() - {"metric", "observer"}:
         raise InvalidValue("`data` has finished runs, which take no `algorithm` and no settings")
-    return finished.expected(*asked)
+    return finished.asked(*asked)

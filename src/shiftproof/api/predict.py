@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.held_out_answers import HeldOutAnswers, Runs, held_out_answers
+from shiftproof.api.held_out import Runs, held_out_in
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
 from shiftproof.api.settings import PredictSettings
@@ -23,6 +23,7 @@ from shiftproof.inference.conformal import (
     domain_sets,
     half_width,
 )
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.model import TrainedModel
 from shiftproof.metrics.outputs import of_classes, of_numbers
 from shiftproof.metrics.regression import domains_needed
@@ -104,10 +105,10 @@ def predict(
     )  # fmt: skip
     progress = settings.progress or silent
     check_asked(sets, interval, expected, adapt)
-    answers = None if expected is None else held_out_answers(expected)
+    held_out = None if expected is None else held_out_in(expected)
     trained = as_model(model, settings.device)
-    _check_model(trained, sets, interval, adapt, answers)
-    width = None if interval is None else _width(trained, interval, answers)
+    _check_model(trained, sets, interval, adapt, held_out)
+    width = None if interval is None else _width(trained, interval, held_out)
     parts = new_samples(
         trained,
         data,
@@ -120,7 +121,7 @@ def predict(
     )
     notes = [note for part in parts for note in part.notes]
     if interval is not None and width is not None and not width.promised:
-        domains = len(answers.outputs) if answers else len(trained.domains)
+        domains = len(held_out.outputs) if held_out else len(trained.domains)
         notes.append(_fewer("intervals", interval, domains, "the number"))
     given: Any = {"workers": settings.workers, "progress": progress}
     if trained.target:
@@ -135,14 +136,14 @@ def predict(
         for part in parts
     ]
     members = None
-    if sets is not None and answers is not None:
+    if sets is not None and held_out is not None:
         found = [
-            domain_sets(list(of_classes(answers.outputs, "`sets`").values()), array, sets)
+            domain_sets(list(of_classes(held_out.outputs, "`sets`").values()), array, sets)
             for array in (own.probability_array for _, own in done)
         ]
         members = [each.members for each in found]
         if not all(each.promised for each in found):
-            notes.append(_fewer("sets", sets, len(answers.outputs), "the right class"))
+            notes.append(_fewer("sets", sets, len(held_out.outputs), "the right class"))
     frame = predictions_frame(done, trained.classes, members)
     adapted = {site: own for _, each in done for site, own in each.adapted.items()}
     return Predicted(trained, frame, tuple(notes), adapted)
@@ -177,7 +178,7 @@ def _check_model(
     sets: float | None,
     interval: float | None,
     adapt: str,
-    answers: HeldOutAnswers | None,
+    held_out: Expected | None,
 ) -> None:
     if model.target and (sets is not None or adapt != "none"):
         raise InvalidValue(
@@ -185,17 +186,17 @@ def _check_model(
         )
     if interval is not None and not model.target:
         raise InvalidValue("`interval` is for numbers, and the model predicts classes: use `sets`")
-    if answers is not None:
-        answers.require_task_of(model)
+    if held_out is not None:
+        held_out.require_task_of(model)
         if model.update is not None:
             raise InvalidValue("`sets` are for trained models; this one is recalibrated")
 
 
-def _width(model: TrainedModel, interval: float, answers: HeldOutAnswers | None) -> Width:
+def _width(model: TrainedModel, interval: float, held_out: Expected | None) -> Width:
     """Return half the width of the intervals."""
-    if answers is None:
+    if held_out is None:
         return model.half_width(interval)
-    return half_width(list(of_numbers(answers.outputs, "`interval`").values()), interval)
+    return half_width(list(of_numbers(held_out.outputs, "`interval`").values()), interval)
 
 
 def _fewer(what: str, level: float, domains: int, held: str) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
+from shiftproof.metrics import METRICS
 from shiftproof.reporting.formats import (
     accuracies_as_csv,
     accuracy_records,
@@ -231,9 +232,7 @@ def report(
             default the score that the runs optimised, or accuracy.
     """
     if metric is not None:
-        from shiftproof.inference.expected import Expected
-
-        Expected({}, metric)
+        METRICS.checked(metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
     paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)

@@ -86,11 +86,12 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
         threads=settings.threads,
         compiled=settings.compile,
     )
-    model = folder / MODEL
-    if result.status == "finished" and processes.leads() and not model.exists():
-        trained_model(config, dataset, folder, observer.progress).save(folder)
+    model = None
+    if result.status == "finished" and processes.leads() and not (folder / MODEL).exists():
+        model = trained_model(config, dataset, folder, observer.progress)
+        model.save(folder)
     processes.wait()  # the first process writes the model
-    return TrainedRun(**vars(result), config=config)
+    return TrainedRun(**vars(result), config=config, trained=model)
 
 
 def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset, L]:

@@ -11,22 +11,20 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.api.load import Data
+from shiftproof.api.parallel import HeldOutRun, processes_for, train_runs
 from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.settings import LearningSettings, TrainEachSettings
-from shiftproof.api.side_by_side import Waiting, processes_for, train_together
 from shiftproof.api.train import check_metric, prepare
 from shiftproof.api.trained_run import TrainedRun, adaptation_entry
 from shiftproof.core.settings import keywords
 from shiftproof.core.standardize import ADAPTATION
-from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, REGRESSION
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.expected import Expected
-from shiftproof.inference.model_file import stored_classes
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.metrics.base import DEFAULT, mean_scores, worst_scores
 from shiftproof.metrics.outputs import AnyOutputs, of_numbers
 from shiftproof.training.held_out import (
     AnyHeldOut,
-    HeldOutNumbers,
     held_out_numbers,
     held_out_score,
 )
@@ -41,12 +39,15 @@ class LeaveOneOut:
     """One run and one score for each held-out domain.
 
     An interrupted call has fewer; `status` is then `stopped`, and the same call resumes.  `metric`
-    is the score that `expected` shows first.
+    is the score that `expected` shows first.  `classes` are the names of the classes, and `targets`
+    is the name of the predicted number; one of them is empty.
     """
 
     runs: tuple[TrainedRun, ...]
     scores: tuple[AnyHeldOut, ...]
     metric: str = DEFAULT[CLASSIFICATION]
+    classes: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
@@ -67,7 +68,7 @@ class LeaveOneOut:
     @property
     def predicts_numbers(self) -> bool:
         """Whether the task is regression."""
-        return self.runs[0].config.loss != CROSS_ENTROPY
+        return bool(self.targets)
 
     @property
     def outputs(self) -> dict[str, AnyOutputs]:
@@ -77,24 +78,14 @@ class LeaveOneOut:
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        return Expected(self.outputs, self.metric, classes=self.classes, adaptation=self.adaptation)
-
-    @property
-    def adaptation(self) -> str:
-        """A description of how the models adapt to the held-out domain; empty if they do not."""
-        return ADAPTATION[self.runs[0].config.standardize] if self.runs else ""
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The names of the classes; empty if no run has finished."""
-        finished = [run.folder for run in self.runs if run.status == "finished"]
-        return stored_classes(finished[0]) if finished else ()
-
-    @property
-    def targets(self) -> tuple[str, ...]:
-        """The name of the predicted number; empty in classification."""
-        found = [score.target for score in self.scores if isinstance(score, HeldOutNumbers)]
-        return tuple(dict.fromkeys(found))
+        adaptation = ADAPTATION[self.runs[0].config.standardize] if self.runs else ""
+        return Expected(
+            self.outputs,
+            self.metric,
+            classes=self.classes,
+            adaptation=adaptation,
+            targets=self.targets,
+        )
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row per held-out domain: scores and the status of the run."""
@@ -154,33 +145,32 @@ def train_each(data: Data, settings: TrainEachSettings) -> LeaveOneOut:
         data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
     """
     folder, observer, metric = folder_of(settings.out), settings.observer, settings.metric
-    if metric is not None:
-        Expected({}, metric)  # check the metric before training
     dataset, settings = prepare(data, settings, observer or Observer())
     check_metric(dataset, metric)  # before training
-    waiting = [Waiting(name, folder and folder / _name(name)) for name in dataset.domain_names]
+    names = dataset.domain_names
+    held_out = [HeldOutRun(name, folder and folder / _name(name)) for name in names]
     algorithm = settings.algorithm
     at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator
-    processes = processes_for(dataset, len(waiting)) if at_once else 1
+    processes = processes_for(dataset, len(names)) if at_once else 1
     same = settings.but(out=None, observer=None).given(LearningSettings)
-    runs = train_together(waiting, dataset, same, observer or Observer(), processes)
-    if dataset.target:
-        numbers = [
-            held_out_numbers(
-                run.config,
-                run.metrics,
-                dataset,
-                of_numbers(run.outputs, "regression").get(run.config.test_domains[0]),
-            )
-            for run in runs
-        ]
-        return LeaveOneOut(tuple(runs), tuple(numbers), metric or DEFAULT[REGRESSION])
-    scores = []
+    runs = train_runs(held_out, dataset, same, observer or Observer(), processes)
+    scores: list[AnyHeldOut] = []
     for run in runs:
+        (domain,) = run.config.test_domains
+        if dataset.target:
+            predicted = of_numbers(run.outputs, "regression").get(domain)
+            scores.append(held_out_numbers(run.config, run.metrics, dataset, predicted))
+            continue
         score = held_out_score(run.config, run.metrics, dataset)
-        auroc = run.scores.get(run.config.test_domains[0], {}).get("auroc")
+        auroc = run.scores.get(domain, {}).get("auroc")
         scores.append(score if auroc is None else replace(score, auroc=auroc))
-    return LeaveOneOut(tuple(runs), tuple(scores), metric or DEFAULT[CLASSIFICATION])
+    return LeaveOneOut(
+        tuple(runs),
+        tuple(scores),
+        metric or DEFAULT[dataset.kind],
+        () if dataset.target else dataset.classes,
+        dataset.targets,
+    )
 
 
 def _name(domain: str) -> str:

@@ -27,6 +27,7 @@ class TrainedRun(RunResult):
     """
 
     config: RunConfig = field(kw_only=True)
+    trained: TrainedModel | None = field(default=None, kw_only=True, repr=False, compare=False)
 
     @property
     def metrics(self) -> Record:
@@ -36,7 +37,7 @@ class TrainedRun(RunResult):
     @cached_property
     def outputs(self) -> dict[str, AnyOutputs]:
         """The model outputs and labels of the samples of each test domain, by domain."""
-        return calibrated_outputs(self.folder)
+        return calibrated_outputs(self.folder) if self.held_out is None else dict(self.held_out)
 
     @cached_property
     def scores(self) -> dict[str, dict[str, float | None]]:
@@ -45,7 +46,9 @@ class TrainedRun(RunResult):
 
     @cached_property
     def model(self) -> TrainedModel:
-        """The trained model, loaded from the folder on first use."""
+        """The trained model; that of an earlier call is loaded from the folder on first use."""
+        if self.trained is not None:
+            return self.trained
         if self.status != "finished":
             raise DataError(f"the run in {self.folder} has no model: it {self.status}")
         return TrainedModel.load(self.folder, self.config.device)

@@ -41,16 +41,15 @@ def expect(data: str, settings: ExpectOptions) -> None:
     from rich.console import Console
 
     from shiftproof import api
-    from shiftproof.api.held_out_answers import answers_in
+    from shiftproof.api.held_out import held_out_in_folder
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.inference.expected import Expected, sentences
+    from shiftproof.inference.expected import check_asked, sentences
     from shiftproof.reporting.forest import forest_table
 
     each: Any = data
     asked = settings.given(ExpectSettings)
-    if answers_in(data) is None:
-        # Check the settings before training.
-        Expected({}, settings.metric or Expected.metric, settings.level, settings.at_least)
+    if held_out_in_folder(data) is None:
+        check_asked(settings.metric, settings.level, settings.at_least)  # before training
         with ProgressBar(quiet=settings.quiet) as observer:
             training = settings.but(observer=observer).given(TrainEachSettings)
             each = api.train_each(data, **training)

@@ -48,7 +48,7 @@ def train(data: str, settings: TrainOptions) -> None:
 
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
-    from shiftproof.inference.expected import Expected, sentences
+    from shiftproof.inference.expected import check_asked, sentences
     from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
@@ -66,8 +66,7 @@ def train(data: str, settings: TrainOptions) -> None:
     if at_least is not None:
         if not each:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
-        # Check the threshold before training.
-        Expected({}, settings.metric or Expected.metric, at_least=at_least)
+        check_asked(settings.metric, at_least=at_least)  # before training
     with ProgressBar(quiet=settings.quiet) as observer:
         settings = settings.but(observer=observer)
         if each:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from shiftproof.metrics.outputs import AnyOutputs, confusion, pooled, task_of
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+    from shiftproof.inference.model import TrainedModel
 
 # A domain is an outlier if its corrected p-value is below this level.
 OUTLIER = 0.05
@@ -118,6 +119,20 @@ def expected_score(
     return ExpectedScore(metric, level, known, predictive(values, variances), outliers)
 
 
+def check_asked(
+    metric: str | None = None,
+    level: float = LEVEL,
+    at_least: float | None = None,
+    task: Kind | None = None,
+) -> None:
+    """Raise unless a score, the level of its interval and its threshold are possible."""
+    metric = METRICS.checked(metric or DEFAULT[task or CLASSIFICATION], task)
+    if not 0 < level < 1:
+        raise InvalidValue(f"`level` must be between 0 and 1, not {level:g}")
+    if at_least is not None:
+        METRICS.get(metric).check_threshold(at_least)
+
+
 @dataclass(frozen=True)
 class Expected:
     """Expected scores at the next domain; `outputs` are predictions for domains held out in turn.
@@ -125,21 +140,45 @@ class Expected:
     `metric` is the score shown by `to_frame` and in notebooks, `level` the level of its intervals,
     and `at_least` a threshold for it.  `classes` are the class names, if known.  `adaptation`
     describes how the models use the rows of the held-out domain; it is empty if they do not.
+    `targets` is the name of the predicted number, and empty for classes.
     """
 
     outputs: Mapping[str, AnyOutputs]
-    metric: str = DEFAULT[CLASSIFICATION]
+    metric: str = ""
     level: float = LEVEL
     at_least: float | None = None
     classes: tuple[str, ...] = ()
     adaptation: str = ""
+    targets: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.checked(self.metric)
-        if not 0 < self.level < 1:
-            raise InvalidValue(f"`level` must be between 0 and 1, not {self.level:g}")
-        if self.at_least is not None:
-            METRICS.get(self.metric).check_threshold(self.at_least)
+        if not self.metric:
+            object.__setattr__(self, "metric", DEFAULT[self.task or CLASSIFICATION])
+        check_asked(self.metric, self.level, self.at_least, self.task)
+
+    def asked(
+        self, metric: str | None = None, level: float = LEVEL, at_least: float | None = None
+    ) -> Expected:
+        """Return the same predictions with another score, level or threshold."""
+        return replace(self, metric=metric or self.metric, level=level, at_least=at_least)
+
+    def require_task_of(self, model: TrainedModel) -> None:
+        """Raise unless a model has the same classes or targets and adapts in the same way."""
+        if self.targets != model.targets:
+            raise DataError(
+                f"the held-out runs predict {listed(self.targets) or 'classes'}, and the model"
+                f" {listed(model.targets) or 'classes'}; give runs of the same task"
+            )
+        if self.classes != model.classes:
+            raise DataError(
+                f"the held-out runs have the classes {listed(self.classes)}, and the model"
+                f" {listed(model.classes)}; give runs of the same task"
+            )
+        if self.adaptation != model.standardized:
+            raise DataError(
+                f"the held-out runs are {self.adaptation or 'not standardized'}, and the model is"
+                f" {model.standardized or 'not'}; give runs with the same `standardize`"
+            )
 
     @property
     def metrics(self) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress
 from shiftproof.data.splits import Split
+from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training import processes
 from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
@@ -29,7 +30,7 @@ from shiftproof.training.evaluation_sets import reading_threads
 from shiftproof.training.interrupt import Stop, stop_on_signal
 from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import save_outputs
+from shiftproof.training.outputs import as_stored, save_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import START_OVER, RunFolder
 from shiftproof.training.session import Session, session_for
@@ -47,7 +48,8 @@ class RunResult:
     """The result of a run: `finished`, `diverged` (a loss was not finite) or `stopped`.
 
     `seconds` is the time spent on training and evaluation, summed over all sessions; `timings`
-    holds the time of each member of an ensemble.
+    holds the time of each member of an ensemble.  `held_out` are the outputs on the test domains,
+    None if an earlier call stored them in `folder`.
     """
 
     status: str
@@ -56,6 +58,7 @@ class RunResult:
     records: list[Record]
     folder: Path
     timings: Mapping[str, float] = field(default_factory=dict)
+    held_out: Mapping[str, AnyOutputs] | None = field(default=None, repr=False, compare=False)
 
     @property
     def final(self) -> Record:
@@ -96,6 +99,7 @@ def train(
         raise DataError(f"the run was configured for other data than this {dataset.name}")
     run = RunFolder(folder)
     observer = observer or Observer()
+    held_out = None
     with run.claim(config) if processes.leads() else contextlib.nullcontext():
         processes.wait()  # until the folder is claimed
         ended = run.done()
@@ -117,12 +121,16 @@ def train(
                 with contextlib.closing(trainer), trainer.working():
                     ended = _run(trainer, run, observer, stop, checkpoint_seconds)
                     stop.heeded = ended["status"] == "stopped"
+                if trainer.algorithm.exact:  # the outputs of networks get a temperature later
+                    held_out = as_stored(trainer.outputs)
         processes.wait()  # until the records are written
         records = run.records.read()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
         timings = ended.get("timings", {})
-        return RunResult(ended["status"], ended["step"], ended["seconds"], records, folder, timings)
+        return RunResult(
+            ended["status"], ended["step"], ended["seconds"], records, folder, timings, held_out
+        )
 
 
 def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:

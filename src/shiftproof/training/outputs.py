@@ -36,6 +36,18 @@ def in_row_order(
     return Outputs(predicted[order], labels[order], rows[order])
 
 
+def as_stored(outputs: Mapping[str, AnyOutputs]) -> dict[str, AnyOutputs]:
+    """Return the outputs as `load_outputs` reads them: probabilities in single precision."""
+    return {
+        domain: predicted._replace(
+            probabilities=predicted.probabilities.astype(np.float32).astype(np.float64)
+        )
+        if isinstance(predicted, Outputs)
+        else predicted
+        for domain, predicted in outputs.items()
+    }
+
+
 def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
     """Write the outputs of each domain, with probabilities in single precision."""
     save_arrays(
