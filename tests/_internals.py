@@ -19,6 +19,7 @@ _NAMES = {
     "api.settings": "TrainEachSettings TrainSettings",
     "api.parallel": "DONE",
     "api.study": "inputs_of read_kept",
+    "api.study_baselines": "stored_baselines",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
     "api.train_each": "_name",
     "api.trained_run": "TrainedRun",

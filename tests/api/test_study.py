@@ -19,6 +19,7 @@ from _internals import (
     inputs_of,
     read_evidence,
     read_kept,
+    stored_baselines,
 )
 
 import shiftproof
@@ -55,7 +56,7 @@ def test_it_is_what_the_single_verbs_give(studied, tmp_path):
 def test_the_folder_has_everything(studied):
     folder = studied.folder
     names = sorted(path.name for path in (folder / "held-out").iterdir())
-    assert names == ["a", "b", "c", "diagnosis.json"]
+    assert names == ["a", "b", "c"]
     assert studied.final.config.test_domains == ()
     for place in (folder, folder / "model"):
         assert shiftproof.load_model(place).domains == ("a", "b", "c")
@@ -63,7 +64,7 @@ def test_the_folder_has_everything(studied):
     assert repr(shiftproof.load_model(folder)) == (
         "TrainedModel('linear' on 'table', classes=('0', '1'), domains=('a', 'b', 'c'))"
     )
-    assert json.loads((folder / "held-out" / "diagnosis.json").read_text())
+    assert json.loads((folder / "diagnosed.json").read_text())
     page = studied.page.read_text()
     assert studied.page == folder / "report.html"
     assert 'id="shift-h"' in page
@@ -122,13 +123,13 @@ def test_the_diagnosis_is_not_repeated(
     settings = {"hparams": {"hidden": 4}, "steps": 2, "out": tmp_path, **COLUMNS}
     shiftproof.study(wards(), "erm", **settings)
     kept = tmp_path / "diagnosed.json"
-    page = (tmp_path / "held-out" / "diagnosis.json").read_text()
+    page = (tmp_path / "report.html").read_text()
     found = shiftproof.study(wards(), "erm", **settings).diagnosis
     assert len(asked) == 1
     assert found.measured == studied.diagnosis.measured
     assert found.advice == studied.diagnosis.advice
     assert found.to_text() == studied.diagnosis.to_text()
-    assert (tmp_path / "held-out" / "diagnosis.json").read_text() == page
+    assert (tmp_path / "report.html").read_text() == page
     kept.write_text(kept.read_text()[:-200])  # damaged: measured again, and kept again
     shiftproof.study(wards(), "erm", **settings)
     assert len(asked) == 2
@@ -196,7 +197,7 @@ def test_a_private_study_shows_no_rows(tmp_path: Path):
     shown = read_evidence(tmp_path / "study.json")
     assert (shown.errors, shown.shifted, shown.images) == ([], [], {})
     assert shown.far == dict.fromkeys("abc")
-    assert not (tmp_path / "baselines").exists()
+    assert not (tmp_path / "baselines.safetensors").exists()
     assert found.final.config.private
     assert found.answer in found.page.read_text()
 
@@ -221,7 +222,7 @@ def test_a_study_of_numbers_has_its_baselines_and_page(tmp_path: Path):
     assert "Logistic" not in page
     for title in (">Ridge<", "Random forest"):
         assert title in page
-    baseline = shiftproof.expect(tmp_path / "baselines" / "ridge")
+    baseline = stored_baselines(tmp_path / "baselines.safetensors", (), ("stay",))["Ridge"]
     a = table[table.ward != "a"]
     slope, _ = np.polyfit(a.x, a.stay, 1)
     # scikit-learn's penalty of 1 on 80 standardised rows shrinks the slope by 1/81.

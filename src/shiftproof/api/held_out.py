@@ -21,7 +21,7 @@ Runs = LeaveOneOut | str | os.PathLike[str]
 
 
 def held_out_in(runs: Runs) -> Expected:
-    """Return the predictions of finished runs on their held-out domains; raise if there are none."""
+    """Return the predictions of finished runs on held-out domains; raise if there are none."""
     if isinstance(runs, LeaveOneOut):
         if runs.status != "finished":
             raise DataError(f"not all runs have finished: they {runs.status}; call again to resume")

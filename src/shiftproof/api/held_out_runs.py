@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
@@ -17,19 +16,10 @@ from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import DEFAULT
 from shiftproof.metrics.outputs import AnyOutputs, task_of
 from shiftproof.reporting.page import HeldOut
-from shiftproof.reporting.page.answer.evidence import STUDY, Evidence, read_evidence
+from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import RunOutcome
-
-# The subfolder of a study with the baselines, and their titles on the page.
-BASELINES = "baselines"
-TITLES = {
-    "logistic-regression": "Logistic regression",
-    "ridge": "Ridge",
-    "random-forest": "Random forest",
-}
 
 
 def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
@@ -53,8 +43,6 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
                 outputs.update(calibrated_outputs(run.folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, store no outputs
-        if all(map(is_number, outputs)):  # folders are sorted as strings, 10 before 2
-            outputs = {domain: outputs[domain] for domain in sorted(outputs, key=float)}
         optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
         shown = metric or str(optimised)
         task = task_of(outputs.values()) or CLASSIFICATION
@@ -64,34 +52,26 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
         header = _header(seeds[seed])
         adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]
         classes = tuple(header.get("classes", ()))
-        expected = Expected(outputs, shown, classes=classes, adaptation=adaptation)
+        expected = Expected(in_order(outputs), shown, classes=classes, adaptation=adaptation)
         found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
     if metric is not None and found and all(own.expected.metric != metric for own in found):
         found[0].expected.checked(metric)  # raises: no run has this score
     return found
 
 
-def evidence_of(folders: Sequence[Path], held_out: Sequence[HeldOut]) -> Evidence:
-    """Return the evidence that `study` collected; without a study, what the models store."""
-    for folder in folders:
-        if (folder.parent / STUDY).is_file():
-            return read_evidence(folder.parent / STUDY)
+def in_order(outputs: Mapping[str, AnyOutputs]) -> dict[str, AnyOutputs]:
+    """Return the outputs with domains that are numbers sorted by value, 2 before 10."""
+    if not all(map(is_number, outputs)):
+        return dict(outputs)
+    return {domain: outputs[domain] for domain in sorted(outputs, key=float)}
+
+
+def evidence_of(held_out: Sequence[HeldOut]) -> Evidence:
+    """Return what the models store about the data, without a study."""
     if len(held_out) != 1:
         return Evidence()
     columns = held_out[0].columns
     return Evidence(noun_of(columns), columns.get("label", ""))
-
-
-def baselines_of(folders: Sequence[Path]) -> dict[str, Expected]:
-    """Return the baselines of a study on the same held-out domains, by title."""
-    found = {}
-    for folder in folders:
-        for name, title in TITLES.items():
-            runs = folder.parent / BASELINES / name
-            if (folder.parent / STUDY).is_file() and runs.is_dir():
-                for own in held_out_runs(read_sweep(runs)):
-                    found[title] = own.expected
-    return found
 
 
 def _header(runs: Sequence[RunOutcome]) -> Mapping[str, Any]:

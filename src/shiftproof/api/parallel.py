@@ -120,9 +120,7 @@ def _train(
     _end_with(caller)
     notes = _Notes()
     try:
-        result = train(
-            dataset, test_domains=run.domain, out=run.folder, observer=notes, **settings
-        )
+        result = train(dataset, test_domains=run.domain, out=run.folder, observer=notes, **settings)
     except Exception:
         return run, None, []  # the caller repeats this run and raises the error
     return run, result if result.status != "stopped" else None, notes.texts

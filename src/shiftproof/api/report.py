@@ -37,12 +37,16 @@ from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, run_end, run
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
+    from shiftproof.reporting.page import Source
+
 # In the order of DomainBed's tables; others follow.
 SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
 # Only for runs that allow no other selection; next to others it would be mistaken for one of them.
 LAST_RESORT = "best-minimum"
 # In the folder of a study: the evidence that `study` collected, and the runs with held-out domains.
 STUDY, HELD_OUT = "study.json", "held-out"
+# In a folder of runs: what `ShiftReport.save` wrote there.
+SAVED = "diagnosis.json"
 SUFFIXES = {
     ".html": "html", ".txt": "text", ".md": "markdown", ".tex": "latex", ".csv": "csv",
     ".svg": "ranks",
@@ -52,6 +56,8 @@ SUFFIXES = {
 @dataclass(frozen=True)
 class Report:
     """The results of runs: tables, a page, and the runs behind the numbers.
+
+    ``source`` is what the page shows besides the runs; by default, it is read from ``paths``.
 
     ``results`` has one entry per selector.  ``baseline`` is the algorithm that the others are
     compared with, and ``paths`` are the folders and files of the runs.  ``notes`` report anomalies
@@ -65,6 +71,7 @@ class Report:
     paths: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
     metric: str | None = None
+    source: Source | None = None
 
     @cached_property
     def tables(self) -> tuple[Table, ...]:
@@ -117,9 +124,17 @@ class Report:
         ``command`` is the command that the page names as its source.
         """
         # Imported here, because the imports take seconds and tables do not need them.
-        from shiftproof.api.held_out_runs import baselines_of, evidence_of, held_out_runs
+        from shiftproof.reporting.page import results_page
+
+        source = replace(self.source or self._read_source(), command=command)
+        return results_page(self.runs, self.results, self.baseline, source)
+
+    def _read_source(self) -> Source:
+        """Read what the page shows besides the runs."""
+        from shiftproof.api.held_out_runs import evidence_of, held_out_runs
+        from shiftproof.api.study import read_study
         from shiftproof.api.training_results import training_results
-        from shiftproof.reporting.page import Source, results_page
+        from shiftproof.reporting.page import Source
         from shiftproof.reporting.page.shifts import page_diagnosis
 
         folders = [path for path in self.paths if path.is_dir()]
@@ -127,16 +142,17 @@ class Report:
         held_out = held_out_runs(self.runs, self.metric)
         source = Source(
             [str(path) for path in self.paths],
-            command,
-            [read_json(path) for path in settings if path.is_file()],
-            [page_diagnosis(p) for f in folders for p in sorted(f.rglob("diagnosis.json"))],
+            sweeps=[read_json(path) for path in settings if path.is_file()],
+            diagnoses=[page_diagnosis(p) for f in folders for p in sorted(f.rglob(SAVED))],
             notes=self.notes,
             held_out=held_out,
-            baselines=baselines_of(folders),
-            evidence=evidence_of(folders, held_out),
+            evidence=evidence_of(held_out),
             training=training_results(self.runs),
         )
-        return results_page(self.runs, self.results, self.baseline, source)
+        for folder in folders:
+            if (folder.parent / STUDY).is_file():
+                source = read_study(folder.parent, source)
+        return source
 
     def save(
         self,
@@ -237,6 +253,19 @@ def report(
         raise InvalidValue("`folders` must name at least one folder or file")
     paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)
     runs = read_sweep(*paths, pooled=as_domainbed)
+    return report_of(runs, paths, selection, baseline, as_domainbed, metric)
+
+
+def report_of(
+    runs: Sequence[RunOutcome],
+    paths: tuple[Path, ...],
+    selection: str | Sequence[str] | None = None,
+    baseline: str | None = None,
+    as_domainbed: bool = False,
+    metric: str | None = None,
+    source: Source | None = None,
+) -> Report:
+    """Return the report of runs; its other arguments are those of `report`."""
     standalone = all(run.standalone for run in runs)
     retrained = read_retrained(runs, paths)
     asked = [selection] if isinstance(selection, str) else selection
@@ -257,7 +286,7 @@ def report(
     if shows_retrained:
         results.append(retrained_results(retrained, runs))
     notes = tuple(run_notes(runs))
-    return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric)
+    return Report(tuple(runs), tuple(results), baseline or "erm", paths, notes, metric, source)
 
 
 def _selected(

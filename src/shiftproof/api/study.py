@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from shiftproof import __version__
 from shiftproof.api.diagnose import ShiftReport, diagnose
+from shiftproof.api.held_out_runs import in_order
 from shiftproof.api.load import Data, load
-from shiftproof.api.report import HELD_OUT, STUDY, report
+from shiftproof.api.report import HELD_OUT, STUDY, report_of
 from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.settings import LearningSettings, StudySettings
-from shiftproof.api.study_baselines import train_baselines
+from shiftproof.api.study_baselines import FILE, baselines, stored_baselines
 from shiftproof.api.study_evidence import evidence
 from shiftproof.api.train import check_metric, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
@@ -26,8 +27,16 @@ from shiftproof.core.settings import keywords
 from shiftproof.data import DomainDataset
 from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
+from shiftproof.inference.expected import Expected
 from shiftproof.inference.model_file import STUDY_RUN
+from shiftproof.reporting.page import HeldOut, Source
+from shiftproof.reporting.page.answer.evidence import read_evidence
 from shiftproof.reporting.page.answer.lead import lead, noun_of
+from shiftproof.reporting.run_notes import run_notes
+from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
+from shiftproof.sweeps.results import RunOutcome, checked
+from shiftproof.sweeps.standalone_runs import standalone_outcomes
+from shiftproof.sweeps.stored_run import StoredRun
 from shiftproof.training.config import RunConfig
 from shiftproof.training.configure import configure
 from shiftproof.training.observers import Observer
@@ -109,7 +118,6 @@ def study(data: Data, settings: StudySettings) -> Study:
             progress=observer.progress,
         ),
     )
-    found.save(folder / HELD_OUT / "diagnosis.json")
     training = settings.but(out=None, observer=observer).given(LearningSettings)
     held_out = train_each(dataset, out=folder / HELD_OUT, **training)
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
@@ -118,13 +126,57 @@ def study(data: Data, settings: StudySettings) -> Study:
     final = train(dataset, out=folder / STUDY_RUN, **training)
     if final.status != "finished":
         return Study(folder, found, held_out, final, None, *columns)
+    others = {}
     if not settings.private:
-        train_baselines(dataset, folder, settings.seed, observer, settings.class_weight)
+        others = baselines(
+            dataset, folder / FILE, settings.seed, observer.progress, settings.class_weight
+        )
     seconds = sum(run.seconds for run in (*held_out.runs, final))
     shown = evidence(dataset, raw, held_out, found, seconds, private=settings.private)
     write_json(folder / STUDY, shown.to_json())
-    page = report(folder, metric=settings.metric).save(command="shiftproof study")
-    return Study(folder, found, held_out, final, page, *columns)
+    runs = outcomes_of(held_out.runs)
+    title = f"{algorithm_title(config.algorithm)} on {dataset_title(runs[0].dataset)}"
+    expected = replace(held_out.expected, outputs=in_order(held_out.outputs))
+    source = Source(
+        [str(folder / HELD_OUT)],
+        diagnoses=[found.to_dict()],
+        notes=run_notes(runs),
+        held_out=[HeldOut(title, expected, settings.seed, 1, dataset.columns)],
+        baselines=others,
+        evidence=shown,
+    )
+    page = report_of(runs, (folder / HELD_OUT,), metric=settings.metric, source=source)
+    return Study(folder, found, held_out, final, page.save(command="shiftproof study"), *columns)
+
+
+def read_study(folder: Path, source: Source) -> Source:
+    """Return the source of a page with what a study stored in its folder."""
+    diagnosis = read_json_if_any(folder / DIAGNOSED, (INPUTS, REPORT))
+    expected = source.held_out[0].expected if source.held_out else Expected({})
+    others = stored_baselines(folder / FILE, expected.classes, expected.targets)
+    return replace(
+        source,
+        diagnoses=[] if diagnosis is None else [rebuilt(ShiftReport, diagnosis[REPORT]).to_dict()],
+        baselines=others or {},
+        evidence=read_evidence(folder / STUDY),
+    )
+
+
+def outcomes_of(runs: Sequence[TrainedRun]) -> list[RunOutcome]:
+    """Return trained runs as a report reads them from their folders."""
+    stored = [
+        StoredRun(
+            run.folder,
+            run.status,
+            {},
+            run.config.to_json(),
+            run.records,
+            run.seconds,
+            run.environment,
+        )
+        for run in runs
+    ]
+    return checked(standalone_outcomes(stored))
 
 
 def _refuse_another(folder: Path, asked: RunConfig) -> None:

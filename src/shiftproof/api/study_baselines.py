@@ -2,45 +2,84 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.held_out_runs import BASELINES
-from shiftproof.api.train_each import train_each
+from shiftproof.api.held_out_runs import in_order
 from shiftproof.data import DomainDataset
+from shiftproof.data.base import Progress
 from shiftproof.data.tables.preprocessing import Columns
-from shiftproof.training.observers import Observer
+from shiftproof.inference.expected import Expected
+from shiftproof.metrics.outputs import AnyOutputs
+from shiftproof.training.configure import configure
+from shiftproof.training.fitting import Fitting
+from shiftproof.training.outputs import as_stored, load_outputs, save_outputs
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 TREES = 100
+# The name of the progress, and the file in the folder of a study.
+BASELINES, FILE = "baselines", "baselines.safetensors"
+TITLES = {
+    "logistic-regression": "Logistic regression",
+    "ridge": "Ridge",
+    "random-forest": "Random forest",
+}
 
 
-def train_baselines(
-    dataset: DomainDataset,
-    folder: Path,
-    seed: int,
-    observer: Observer,
-    class_weight: str = "none",
-) -> None:
-    """Train the baselines with each domain held out, with the same sample weights.
+def baselines(
+    dataset: DomainDataset, file: Path, seed: int, progress: Progress, class_weight: str = "none"
+) -> dict[str, Expected]:
+    """Return the predictions of the baselines on each held-out domain, by title.
 
-    Images are skipped: pixels do not suit a linear model.
+    They have the sample weights of the model, and are stored in a file.  Images have no baselines:
+    pixels do not suit a linear model.
     """
     if len(dataset.input_shape) > 1:
-        return
+        return {}
+    if (stored := stored_baselines(file, dataset.classes, dataset.targets)) is not None:
+        return stored
     names = ("ridge" if dataset.targets else "logistic-regression", "random-forest")
-    for number, name in enumerate(names):
-        observer.progress(BASELINES, number, len(names))
-        train_each(
+    fits = [(name, domain) for name in names for domain in dataset.domain_names]
+    outputs: dict[str, AnyOutputs] = {}
+    for number, (name, domain) in enumerate(fits):
+        progress(BASELINES, number, len(fits))
+        config = configure(
             dataset,
-            baseline(name, dataset),
-            class_weight=class_weight,
-            out=folder / BASELINES / name,
+            algorithm=baseline(name, dataset),
+            test_domains=(domain,),
             seed=seed,
+            class_weight=class_weight,
         )
-    observer.progress(BASELINES, len(names), len(names))
+        fit = Fitting(config, dataset, keeps_outputs=True)
+        fit.advance()
+        fit.measure()
+        outputs[f"{name}/{domain}"] = fit.outputs[domain]
+    progress(BASELINES, len(fits), len(fits))
+    save_outputs(file, outputs)
+    return _by_title(as_stored(outputs), dataset.classes, dataset.targets)
+
+
+def stored_baselines(
+    file: Path, classes: tuple[str, ...], targets: tuple[str, ...]
+) -> dict[str, Expected] | None:
+    """Return the predictions in a file; None if there is no file."""
+    return _by_title(load_outputs(file), classes, targets) if file.is_file() else None
+
+
+def _by_title(
+    outputs: Mapping[str, AnyOutputs], classes: tuple[str, ...], targets: tuple[str, ...]
+) -> dict[str, Expected]:
+    predicted: dict[str, dict[str, AnyOutputs]] = {}
+    for key, of_domain in outputs.items():
+        name, _, domain = key.partition("/")
+        predicted.setdefault(TITLES.get(name, name), {})[domain] = of_domain
+    return {
+        title: Expected(in_order(of_domains), classes=() if targets else classes, targets=targets)
+        for title, of_domains in predicted.items()
+    }
 
 
 def baseline(name: str, dataset: DomainDataset) -> BaseEstimator:

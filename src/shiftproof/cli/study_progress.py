@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from shiftproof.api.held_out_runs import BASELINES
 from shiftproof.api.parallel import DONE
+from shiftproof.api.study_baselines import BASELINES
 from shiftproof.cli.progress import LoadingBar
 from shiftproof.data import DomainDataset
 from shiftproof.reporting.page.answer.lead import noun_of

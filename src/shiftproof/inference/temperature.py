@@ -24,7 +24,7 @@ import numpy as np
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.learners.criterion import fit_temperature, tempered
 from shiftproof.metrics.outputs import AnyOutputs, of_classes
-from shiftproof.training.outputs import load_outputs
+from shiftproof.training.outputs import HELD_OUT, load_outputs
 
 
 def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:
@@ -48,7 +48,7 @@ def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
 
 def calibrated_outputs(folder: Path) -> dict[str, AnyOutputs]:
     """Return the model's outputs on the test domains of a run; empty if the run stored none."""
-    outputs = load_outputs(folder)
+    outputs = load_outputs(folder / HELD_OUT)
     if not outputs or not (folder / MODEL).is_file():
         return outputs
     temperature = float(stored_header(folder).get("temperature", 1.0))

@@ -30,7 +30,7 @@ from shiftproof.training.evaluation_sets import reading_threads
 from shiftproof.training.interrupt import Stop, stop_on_signal
 from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
-from shiftproof.training.outputs import as_stored, save_outputs
+from shiftproof.training.outputs import HELD_OUT, as_stored, save_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.run_folder import START_OVER, RunFolder
 from shiftproof.training.session import Session, session_for
@@ -48,7 +48,8 @@ class RunResult:
     """The result of a run: `finished`, `diverged` (a loss was not finite) or `stopped`.
 
     `seconds` is the time spent on training and evaluation, summed over all sessions; `timings`
-    holds the time of each member of an ensemble.  `held_out` are the outputs on the test domains,
+    holds the time of each member of an ensemble, and `environment` the versions of what computed
+    it.  `held_out` are the outputs on the test domains,
     None if an earlier call stored them in `folder`.
     """
 
@@ -58,6 +59,7 @@ class RunResult:
     records: list[Record]
     folder: Path
     timings: Mapping[str, float] = field(default_factory=dict)
+    environment: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, AnyOutputs] | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -128,9 +130,9 @@ def train(
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
         timings = ended.get("timings", {})
-        return RunResult(
-            ended["status"], ended["step"], ended["seconds"], records, folder, timings, held_out
-        )
+        environment = ended.get("environment", {})
+        status, step, seconds = ended["status"], ended["step"], ended["seconds"]
+        return RunResult(status, step, seconds, records, folder, timings, environment, held_out)
 
 
 def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
@@ -184,7 +186,7 @@ def _run(
             judged = record.get("validation_risk", 0.0)
             if all(math.isfinite(risk) for risk in (judged, *record["risk"].values())):
                 if writes and trainer.outputs:
-                    save_outputs(run.path, trainer.outputs)
+                    save_outputs(run.path / HELD_OUT, trainer.outputs)
                 if writes:
                     run.records.append(record)
                 observer.record(record)

@@ -48,10 +48,10 @@ def as_stored(outputs: Mapping[str, AnyOutputs]) -> dict[str, AnyOutputs]:
     }
 
 
-def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
+def save_outputs(path: Path, outputs: Mapping[str, AnyOutputs]) -> None:
     """Write the outputs of each domain, with probabilities in single precision."""
     save_arrays(
-        folder / HELD_OUT,
+        path,
         {
             domain: {
                 name: value.astype(np.float32) if name == "probabilities" else value
@@ -62,14 +62,14 @@ def save_outputs(folder: Path, outputs: Mapping[str, AnyOutputs]) -> None:
     )
 
 
-def load_outputs(folder: Path) -> dict[str, AnyOutputs]:
-    """Return the outputs of each domain; empty if the run saved none."""
-    stored = load_arrays(folder / HELD_OUT) or {}
+def load_outputs(path: Path) -> dict[str, AnyOutputs]:
+    """Return the outputs of each domain; empty if there is no file."""
+    stored = load_arrays(path) or {}
     try:
         return {domain: _outputs(own) for domain, own in stored.items()}
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{folder / HELD_OUT} is damaged ({error}); delete the run to start over"
+            f"{path} is damaged ({error}); delete the run to start over"
         ) from error
 
 
