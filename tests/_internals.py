@@ -18,7 +18,7 @@ _NAMES = {
     "api.report": "Report write_records",
     "api.settings": "TrainEachSettings TrainSettings",
     "api.parallel": "DONE",
-    "api.study": "inputs_of read_kept",
+    "api.study_folder": "inputs_of read_kept",
     "api.study_baselines": "stored_baselines",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
     "api.train_each": "_name",

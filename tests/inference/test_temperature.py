@@ -170,7 +170,7 @@ def test_predictions_outputs_and_file_have_it(trained: TrainedRun) -> None:
 
 def test_training_does_not_depend_on_it(trained: TrainedRun) -> None:
     """What the run stores is the network's own: as its record says."""
-    (own,) = load_outputs(trained.folder).values()
+    (own,) = load_outputs(trained.folder / "held_out.safetensors").values()
     risk = trained.metrics["risk"]
     total = {"in": 0.8, "out": 0.2}
     scored = sum(share * risk[f"north/{part}"] for part, share in total.items())
@@ -195,10 +195,9 @@ def test_models_of_versions_without_one_have_temperature_one(
     logits = old.network.algorithm.predict(torch.from_numpy(old.form.features(rows))).detach()
     assert torch.equal(old.probabilities(rows), logits.softmax(dim=1))
     (tmp_path / MODEL).write_bytes(with_header(trained.model, temperature=None))
-    (tmp_path / "held_out.safetensors").write_bytes(
-        (trained.folder / "held_out.safetensors").read_bytes()
-    )
-    found, stored = calibrated_outputs(tmp_path), load_outputs(trained.folder)
+    outputs = trained.folder / "held_out.safetensors"
+    (tmp_path / outputs.name).write_bytes(outputs.read_bytes())
+    found, stored = calibrated_outputs(tmp_path), load_outputs(outputs)
     np.testing.assert_array_equal(found["north"].probabilities, stored["north"].probabilities)
 
 

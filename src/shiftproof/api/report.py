@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from shiftproof.api.run_folders import HELD_OUT, STUDY
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
 from shiftproof.metrics import METRICS
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
 SELECTIONS = ("training-domain", "leave-one-domain-out", "oracle")
 # Only for runs that allow no other selection; next to others it would be mistaken for one of them.
 LAST_RESORT = "best-minimum"
-# In the folder of a study: the evidence that `study` collected, and the runs with held-out domains.
-STUDY, HELD_OUT = "study.json", "held-out"
 # In a folder of runs: what `ShiftReport.save` wrote there.
 SAVED = "diagnosis.json"
 SUFFIXES = {
@@ -132,7 +131,7 @@ class Report:
     def _read_source(self) -> Source:
         """Read what the page shows besides the runs."""
         from shiftproof.api.held_out_runs import evidence_of, held_out_runs
-        from shiftproof.api.study import read_study
+        from shiftproof.api.study_folder import read_study
         from shiftproof.api.training_results import training_results
         from shiftproof.reporting.page import Source
         from shiftproof.reporting.page.shifts import page_diagnosis

@@ -10,6 +10,8 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.standardize import NONE
 from shiftproof.training.config import RunConfig
 
+# In the folder of a study: what its page tells of the data, and the runs that hold out each domain.
+STUDY, HELD_OUT = "study.json", "held-out"
 # Maximum bytes of a name within the name of a folder, which is limited to 255.
 LONGEST_NAME = 200
 

@@ -214,7 +214,7 @@ class StudySettings(TrainEachSettings):
         LearningSettings,
         "out",
         help="Folder of the study; default one in runs/. Holds the page (report.html), the model"
-        " (model), and the runs that hold out each domain (held-out) and of the baselines.",
+        " (model), and the runs that hold out each domain (held-out).",
     )
 
 

@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from shiftproof import __version__
 from shiftproof.api.diagnose import ShiftReport, diagnose
 from shiftproof.api.held_out_runs import in_order
 from shiftproof.api.load import Data, load
-from shiftproof.api.report import HELD_OUT, STUDY, report_of
-from shiftproof.api.run_folders import as_folder, folder_of
+from shiftproof.api.report import report_of
+from shiftproof.api.run_folders import HELD_OUT, STUDY, as_folder, folder_of
 from shiftproof.api.settings import LearningSettings, StudySettings
-from shiftproof.api.study_baselines import FILE, baselines, stored_baselines
+from shiftproof.api.study_baselines import baselines
 from shiftproof.api.study_evidence import evidence
+from shiftproof.api.study_folder import BASELINES, inputs_of, kept_or, refuse_another
 from shiftproof.api.train import check_metric, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.api.trained_run import TrainedRun
-from shiftproof.core.errors import DataError, RunConflict
-from shiftproof.core.files import read_json, read_json_if_any, write_json
-from shiftproof.core.json_values import rebuilt
+from shiftproof.core.errors import DataError
+from shiftproof.core.files import write_json
 from shiftproof.core.settings import keywords
 from shiftproof.data import DomainDataset
 from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
-from shiftproof.inference.expected import Expected
 from shiftproof.inference.model_file import STUDY_RUN
 from shiftproof.reporting.page import HeldOut, Source
-from shiftproof.reporting.page.answer.evidence import read_evidence
 from shiftproof.reporting.page.answer.lead import lead, noun_of
 from shiftproof.reporting.run_notes import run_notes
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome, checked
 from shiftproof.sweeps.standalone_runs import standalone_outcomes
 from shiftproof.sweeps.stored_run import StoredRun
-from shiftproof.training.config import RunConfig
 from shiftproof.training.configure import configure
 from shiftproof.training.observers import Observer
-from shiftproof.training.run_folder import START_OVER, changes
 from shiftproof.training.settings import ConfigureSettings
-
-# In the folder of a study.
-DIAGNOSED = "diagnosed.json"
-INPUTS, REPORT = "inputs", "report"
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,7 @@ def study(data: Data, settings: StudySettings) -> Study:
     config = configure(
         within_domains(dataset, settings.standardize), **settings.given(ConfigureSettings)
     )
-    _refuse_another(folder, config)
+    refuse_another(folder, config)
     raw_pixels = _are_photographs(dataset)
     found = kept_or(
         folder,
@@ -129,7 +118,7 @@ def study(data: Data, settings: StudySettings) -> Study:
     others = {}
     if not settings.private:
         others = baselines(
-            dataset, folder / FILE, settings.seed, observer.progress, settings.class_weight
+            dataset, folder / BASELINES, settings.seed, observer.progress, settings.class_weight
         )
     seconds = sum(run.seconds for run in (*held_out.runs, final))
     shown = evidence(dataset, raw, held_out, found, seconds, private=settings.private)
@@ -149,19 +138,6 @@ def study(data: Data, settings: StudySettings) -> Study:
     return Study(folder, found, held_out, final, page.save(command="shiftproof study"), *columns)
 
 
-def read_study(folder: Path, source: Source) -> Source:
-    """Return the source of a page with what a study stored in its folder."""
-    diagnosis = read_json_if_any(folder / DIAGNOSED, (INPUTS, REPORT))
-    expected = source.held_out[0].expected if source.held_out else Expected({})
-    others = stored_baselines(folder / FILE, expected.classes, expected.targets)
-    return replace(
-        source,
-        diagnoses=[] if diagnosis is None else [rebuilt(ShiftReport, diagnosis[REPORT]).to_dict()],
-        baselines=others or {},
-        evidence=read_evidence(folder / STUDY),
-    )
-
-
 def outcomes_of(runs: Sequence[TrainedRun]) -> list[RunOutcome]:
     """Return trained runs as a report reads them from their folders."""
     stored = [
@@ -179,45 +155,5 @@ def outcomes_of(runs: Sequence[TrainedRun]) -> list[RunOutcome]:
     return checked(standalone_outcomes(stored))
 
 
-def _refuse_another(folder: Path, asked: RunConfig) -> None:
-    """Raise if the folder holds a different study, before its diagnosis is overwritten."""
-    for path in sorted((folder / HELD_OUT).glob("*/config.json")):
-        found = read_json(path, ("hparams",), START_OVER)
-        other, wanted = ({**config, "test_domains": None} for config in (found, asked.to_json()))
-        if said := changes(other, wanted):
-            raise RunConflict(
-                f"{folder} holds another study ({said}); choose another `out`, or delete it"
-            )
-
-
 def _are_photographs(dataset: DomainDataset) -> bool:
     return dataset.regime in ("large-image", "huge-image") and dataset.preparation is None
-
-
-def inputs_of(dataset: DomainDataset, **settings: Any) -> str:
-    """Return a hash of what a diagnosis depends on: the data, the settings and the version."""
-    described = (dataset.name, dataset.notes, dataset.input_shape, sorted(dataset.columns.items()))
-    parts = (__version__, dataset.fingerprint, described, sorted(settings.items()))
-    return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-
-
-def kept_or(folder: Path, inputs: str, diagnose: Callable[[], ShiftReport]) -> ShiftReport:
-    """Return the stored diagnosis of these inputs, or compute and store it."""
-    found = read_kept(folder / DIAGNOSED, inputs)
-    if found is None:
-        found = diagnose()
-        folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / DIAGNOSED, {INPUTS: inputs, REPORT: asdict(found)})
-    return found
-
-
-def read_kept(path: Path, inputs: str) -> ShiftReport | None:
-    """Return the diagnosis in a file; None if it is missing, damaged or of other inputs."""
-    try:
-        value = read_json_if_any(path, (INPUTS, REPORT))
-        if value is None or value[INPUTS] != inputs:
-            return None
-        report: ShiftReport = rebuilt(ShiftReport, value[REPORT])
-    except (DataError, ValueError):
-        return None  # measuring again gives the same diagnosis
-    return report

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
 
 TREES = 100
-# The name of the progress, and the file in the folder of a study.
-BASELINES, FILE = "baselines", "baselines.safetensors"
+# The name of the progress.
+BASELINES = "baselines"
 TITLES = {
     "logistic-regression": "Logistic regression",
     "ridge": "Ridge",
