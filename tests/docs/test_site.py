@@ -154,7 +154,7 @@ def test_no_block_of_code_is_cut(site: Path) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for width in (1280, 390):
             opened = browser.new_page(viewport={"width": width, "height": 900})
-            for page in ("index", "study", "gallery", "your-own-table", "commands"):
+            for page in ("index", "study", "your-data", "compare-methods", "commands"):
                 opened.goto((site / f"{page}.html").as_uri())
                 cut = opened.eval_on_selector_all(
                     ".md-typeset pre > code",
