@@ -32,9 +32,8 @@ from shiftproof.reporting.page.summary import figures, other_selections, sentenc
 from shiftproof.reporting.page.tables import averages_table, dataset_table
 from shiftproof.reporting.page.training_domains import training_plot, training_sentence
 from shiftproof.reporting.page.values import Block, Page, Section
-from shiftproof.reporting.page.words import selector_explained, selector_name
 from shiftproof.reporting.table import Table
-from shiftproof.reporting.words import capital
+from shiftproof.reporting.words import capital, selector_explained, selector_name
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome

@@ -16,8 +16,8 @@ from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
-from shiftproof.reporting.page.words import selector_name
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
+from shiftproof.reporting.words import selector_name
 from shiftproof.shift.judging import nats
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
