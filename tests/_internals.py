@@ -212,9 +212,8 @@ _NAMES = {
     "reporting.algorithms": "paragraphs",
     "reporting.data": "counts_table",
     "reporting.demo": "demo_sentence",
-    "reporting.diagnosis": "KINDS MOST_LINES diagnosis_html diagnosis_json diagnosis_text",
+    "reporting.diagnosis": "MOST_LINES diagnosis_json diagnosis_text drops_table",
     "reporting.diagnosis_picture": "check_picture diagnosis_picture",
-    "reporting.diagnosis_tables": "drops_table",
     "reporting.dynamics": "normalised write_dynamics",
     "reporting.forest": "WIDTH bar",
     "reporting.formats": "as_aligned_latex csv_text tables_as_latex",
@@ -236,7 +235,7 @@ _NAMES = {
     "reporting.page.numbers": "errors_plot predicted_panels",
     "reporting.page.provenance": "facts hparams_table settings_table",
     "reporting.page.reliability": "POOLED reliability_panels",
-    "reporting.page.render": "page_values results_page",
+    "reporting.page.render": "diagnosis_html page_values results_page",
     "reporting.page.shifts": "diagnosis_blocks output_shift_table",
     "reporting.page.summary": "other_selections sentence",
     "reporting.page.tables": "averages_table dataset_table",
@@ -268,7 +267,8 @@ _NAMES = {
     "sklearn.run": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.comparisons": (
-        "Ranks compare_with_baseline competition_ranks holm rank_algorithms sign_flip_p_values"
+        "Ranks compare_with_baseline competition_ranks holm rank_algorithms "
+        "sign_flip_p_values"
     ),
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.export": "write_domainbed_runs",
