@@ -15,12 +15,12 @@ _NAMES = {
     "api.diagnose": "ShiftReport",
     "api.held_out": "held_out_in",
     "api.held_out_runs": "held_out_runs",
+    "api.parallel": "DONE",
     "api.report": "Report write_records",
     "api.settings": "TrainEachSettings TrainSettings",
-    "api.parallel": "DONE",
-    "api.study_folder": "inputs_of read_kept",
     "api.study_baselines": "stored_baselines",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
+    "api.study_folder": "inputs_of read_kept",
     "api.train_each": "_name",
     "api.trained_run": "TrainedRun",
     "api.training_results": "training_results",
@@ -56,8 +56,8 @@ _NAMES = {
     "data.datasets.spirals": "SIGNATURE",
     "data.datasets.terra_incognita": "TerraIncognita",
     "data.images.files": (
-        "ImageFiles ImageView LabelledPath evaluation_view image_dataset random_crop to_pixels "
-        "training_view"
+        "ImageFiles ImageView LabelledPath evaluation_view image_dataset random_crop "
+        "to_pixels training_view"
     ),
     "data.images.findings": "EXAMPLES ImageCheck LabelledImage check_images",
     "data.images.folder": "find_images load_image_folder",
@@ -212,13 +212,11 @@ _NAMES = {
     "reporting.algorithms": "paragraphs",
     "reporting.data": "counts_table",
     "reporting.demo": "demo_sentence",
-    "reporting.diagnosis": "KINDS MOST_LINES diagnosis_html diagnosis_json diagnosis_text",
+    "reporting.diagnosis": "MOST_LINES diagnosis_json diagnosis_text drops_table",
     "reporting.diagnosis_picture": "check_picture diagnosis_picture",
-    "reporting.diagnosis_tables": "drops_table",
     "reporting.dynamics": "normalised write_dynamics",
     "reporting.forest": "WIDTH bar",
-    "reporting.formats": "tables_as_latex",
-    "reporting.missing_runs": "describe_missing",
+    "reporting.formats": "as_aligned_latex csv_text tables_as_latex",
     "reporting.page.answer.card": "report_card",
     "reporting.page.answer.confusions": "pooled_map two_classes",
     "reporting.page.answer.evidence": "ColumnByDomain ConfidentError Evidence read_evidence",
@@ -237,26 +235,23 @@ _NAMES = {
     "reporting.page.numbers": "errors_plot predicted_panels",
     "reporting.page.provenance": "facts hparams_table settings_table",
     "reporting.page.reliability": "POOLED reliability_panels",
-    "reporting.page.render": "page_values results_page",
+    "reporting.page.render": "diagnosis_html page_values results_page",
     "reporting.page.shifts": "diagnosis_blocks output_shift_table",
     "reporting.page.summary": "other_selections sentence",
     "reporting.page.tables": "averages_table dataset_table",
     "reporting.page.training_domains": "HELD_OUT_WITHIN SET_ASIDE",
     "reporting.paper_tables": "comparison_table far_note",
     "reporting.rank_picture": "rank_figure rank_picture",
-    "reporting.renderers.csv_lines": "csv_text",
-    "reporting.renderers.latex": "as_aligned_latex",
-    "reporting.renderers.terminal": "as_rich",
     "reporting.sweep_tables": "sweep_tables",
     "reporting.table": "marks",
     "reporting.terminal": "_left_out accuracy_table leave_one_out_table",
-    "reporting.words": "number_ranges",
+    "reporting.words": "describe_missing number_ranges",
     "shift.advise": "advise",
     "shift.diagnose": "diagnose",
     "shift.diagnosis": "Diagnosis ModelShift ModelView Prediction",
     "shift.drops": (
-        "ColumnTrial Drop Loss NUMBER_PARTS PARTS Points _mean _percent_explained column_trials "
-        "drops_of number_loss ranking right_answers"
+        "ColumnTrial Drop Loss NUMBER_PARTS PARTS Points _mean _percent_explained "
+        "column_trials drops_of number_loss ranking right_answers"
     ),
     "shift.interpretation": "findings summary",
     "shift.localize": "MovedClass MovedFeature Pair moved_features stratified",
@@ -272,7 +267,8 @@ _NAMES = {
     "sklearn.run": "Reporter",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.comparisons": (
-        "Ranks compare_with_baseline competition_ranks holm rank_algorithms sign_flip_p_values"
+        "Ranks compare_with_baseline competition_ranks holm rank_algorithms "
+        "sign_flip_p_values"
     ),
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.export": "write_domainbed_runs",
@@ -346,8 +342,8 @@ _RENAMED = {
     "index_BATCH": ("data.images.index", "BATCH"),
     "lead_lead": ("reporting.page.answer.lead", "lead"),
     "network_DECAY": ("shift.network", "DECAY"),
-    "page_HeldOut": ("reporting.page", "HeldOut"),
-    "page_Source": ("reporting.page", "Source"),
+    "page_HeldOut": ("reporting.page.expectation", "HeldOut"),
+    "page_Source": ("reporting.page.render", "Source"),
     "parallel_side_by_side": ("matching._sort", "side_by_side"),
     "plan_combined": ("sweeps.plan", "combined"),
     "preflight_check_data": ("cli.preflight", "check_data"),
@@ -393,9 +389,7 @@ _MODULES = {
     "reporting_comparable": "reporting.page.comparable",
     "reporting_diagnosis_picture": "reporting.diagnosis_picture",
     "reporting_dynamics": "reporting.dynamics",
-    "reporting_latex": "reporting.renderers.latex",
-    "reporting_markdown": "reporting.renderers.markdown",
-    "reporting_text": "reporting.renderers.text",
+    "reporting_formats": "reporting.formats",
     "sweeps_demo": "sweeps.demo",
     "sweeps_estimate": "sweeps.estimate",
     "sweeps_local": "sweeps.executors.local",
