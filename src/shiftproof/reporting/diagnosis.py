@@ -27,8 +27,7 @@ from shiftproof.reporting.diagnosis_details import (
 )
 from shiftproof.reporting.plain_text import columns, cut, more, wrapped
 from shiftproof.shift.advise import Advice, Choice, points
-from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import Drop, NumberDrop
+from shiftproof.shift.diagnosis import Diagnosis, Drop, NumberDrop
 from shiftproof.shift.interpretation import summary
 
 # The most lines of a report without details.

@@ -8,8 +8,7 @@ from shiftproof.core.text import three_digits
 from shiftproof.information import Estimate, Shift
 from shiftproof.reporting.plain_text import LONGEST, columns, cut, more, wrapped
 from shiftproof.shift.advise import points
-from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import NumberDrop
+from shiftproof.shift.diagnosis import Diagnosis, NumberDrop
 from shiftproof.shift.judging import nats
 
 KINDS = {
