@@ -95,7 +95,6 @@ _NAMES = {
     "inference.expected": "Expected sentences",
     "inference.export": "ColumnsLayer DESCRIPTION description exported own_estimator to_onnx",
     "inference.export_layers": "EnsembleLayer as_module",
-    "inference.meta_analysis": "confidence_mixture outlier_p_values predictive",
     "inference.metrics": "compare",
     "inference.model_file": "HEADER MODEL model_description stored_header",
     "inference.model_of_run": "trained_model",
@@ -104,10 +103,7 @@ _NAMES = {
     "inference.temperature": "calibrated_outputs held_out_temperature",
     "inference.typicality": "FAR FEWEST_IN_A_MEAN Typicality",
     "information.classifiers": "Posterior _concept _covariate mixture",
-    "information.contingency": "conditional_independence independence information",
-    "information.experts": "normal_scores second_order",
-    "information.no_shift": "covariate_p exact_p_values functions",
-    "information.sample": "LogRatio checked stratified_mean",
+    "information.counts": "information",
     "learners.algorithms.adam": "Adam",
     "learners.algorithms.adrmx": "ADRMX supervised_contrast",
     "learners.algorithms.andmask": "ANDMask",
@@ -177,7 +173,7 @@ _NAMES = {
     "metrics.calibration": (
         "_maximum fitted_intercept fitted_number_intercept fitted_number_slope fitted_slope"
     ),
-    "metrics.classification": "auroc_variance share_estimate",
+    "metrics.classification": "share_estimate",
     "metrics.outputs": "NumberOutputs Outputs",
     "metrics.regression": "COVERAGE",
     "models.mlp": "MLP",
@@ -248,23 +244,27 @@ _NAMES = {
     "reporting.words": "describe_missing number_ranges",
     "shift.advise": "advise",
     "shift.diagnose": "diagnose",
-    "shift.diagnosis": "Diagnosis ModelShift ModelView Prediction",
-    "shift.drops": (
-        "ColumnTrial Drop Loss NUMBER_PARTS PARTS Points _mean _percent_explained "
-        "column_trials drops_of number_loss ranking right_answers"
+    "shift.diagnosis": (
+        "ColumnTrial Diagnosis Drop Loss ModelShift ModelView MovedClass MovedFeature Pair Points "
+        "Prediction"
     ),
+    "shift.drops": "column_trials drops_of",
     "shift.interpretation": "findings summary",
-    "shift.localize": "MovedClass MovedFeature Pair moved_features stratified",
-    "shift.network": "HIDDEN RATE _Shapes _Stack fit_networks",
-    "shift.panel": "BINS Task Views by_group gaussian marginals mixing pooled stacked",
-    "shift.posteriors": (
-        "Combined NumberCombined Posteriors checked_numbers combine number_posteriors "
-        "posteriors weigh"
-    ),
+    "shift.labels": "NUMBER_PARTS PARTS _losses _mean labels_of percent_explained",
+    "shift.localize": "moved_features stratified",
+    "shift.posteriors": "ClassPosteriors LowerBounds posteriors",
     "shift.samples": "choose_domains collect every_sample some_of",
     "shift.trained_run": "unseen_samples view_of_run",
     "sklearn.inputs": "dataset_of recognised",
     "sklearn.run": "Reporter",
+    "statistics.auroc": "auroc_influence auroc_variance",
+    "statistics.features": "functions_to_test normal_scores second_order",
+    "statistics.meta_analysis": "confidence_mixture outlier_p_values predictive",
+    "statistics.panel": "BINS Gaussian Marginals Shares Target Views added combined",
+    "statistics.permutation": ("conditional_independence covariate_p exact_p_values independence"),
+    "statistics.sample": "LogRatio checked stratified_mean",
+    "statistics.small_network": "HIDDEN RATE _Shapes _Stack fit_networks",
+    "statistics.stacking": "least_squares_weights log_weights mixture_weights",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.comparisons": (
         "Ranks compare_with_baseline competition_ranks holm rank_algorithms "
@@ -341,7 +341,7 @@ _RENAMED = {
     "held_out_HeldOut": ("inference.adaptation.label_shift", "HeldOut"),
     "index_BATCH": ("data.images.index", "BATCH"),
     "lead_lead": ("reporting.page.answer.lead", "lead"),
-    "network_DECAY": ("shift.network", "DECAY"),
+    "network_DECAY": ("statistics.small_network", "DECAY"),
     "page_HeldOut": ("reporting.page.expectation", "HeldOut"),
     "page_Source": ("reporting.page.render", "Source"),
     "parallel_side_by_side": ("matching._sort", "side_by_side"),
