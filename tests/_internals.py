@@ -334,6 +334,7 @@ _RENAMED = {
     "cores_side_by_side": ("core.cores", "side_by_side"),
     "curves_BOTTOM": ("reporting.page.curves", "BOTTOM"),
     "diagnosis_About": ("reporting.diagnosis", "About"),
+    "download_CHUNK": ("data.library.download", "CHUNK"),
     "estimator_title": ("learners.estimator", "title"),
     "expectation_HeldOut": ("reporting.page.expectation", "HeldOut"),
     "export_FORMATS": ("inference.export", "FORMATS"),
