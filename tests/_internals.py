@@ -267,8 +267,7 @@ _NAMES = {
     "statistics.stacking": "least_squares_weights log_weights mixture_weights",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.comparisons": (
-        "Ranks compare_with_baseline competition_ranks holm rank_algorithms "
-        "sign_flip_p_values"
+        "Ranks compare_with_baseline competition_ranks holm rank_algorithms sign_flip_p_values"
     ),
     "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.export": "write_domainbed_runs",
