@@ -9,7 +9,7 @@ from pathlib import Path
 
 from shiftproof import report
 from shiftproof.api.report import Report
-from shiftproof.reporting.renderers.markdown import as_markdown
+from shiftproof.reporting.formats import as_markdown
 from shiftproof.reporting.table import Table
 from tools.marked_sections import renewed
 

@@ -13,8 +13,8 @@ from shiftproof.paper.catalogue import STUDIES
 from shiftproof.paper.comparison import Comparison
 from shiftproof.paper.running_time import compare_timings, read_timing
 from shiftproof.paper.studies import Choice
+from shiftproof.reporting.formats import as_markdown
 from shiftproof.reporting.paper_tables import comparison_table
-from shiftproof.reporting.renderers.markdown import as_markdown
 from shiftproof.sweeps.read_runs import read_sweep
 from tools.marked_sections import renewed
 

@@ -14,18 +14,16 @@ from shiftproof.api.run_folders import HELD_OUT, STUDY
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.files import read_json, write_atomically
 from shiftproof.metrics import METRICS
-from shiftproof.reporting.formats import (
-    accuracies_as_csv,
+from shiftproof.reporting.formats import as_csv, tables_as_latex, tables_as_markdown, tables_as_text
+from shiftproof.reporting.sweep_tables import (
+    AccuracyRecord,
+    SelectedRecord,
     accuracy_records,
-    selected_as_csv,
     selected_records,
-    tables_as_latex,
-    tables_as_markdown,
-    tables_as_text,
+    sweep_tables,
 )
-from shiftproof.reporting.run_notes import run_notes
-from shiftproof.reporting.sweep_tables import sweep_tables
 from shiftproof.reporting.table import Table
+from shiftproof.reporting.words import run_notes
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
@@ -105,11 +103,11 @@ class Report:
 
     def to_csv(self) -> str:
         """Return `to_frame` as CSV."""
-        return accuracies_as_csv(self.results)
+        return as_csv([AccuracyRecord._fields, *accuracy_records(self.results)])
 
     def selected_to_csv(self) -> str:
         """Return `selected_runs` as CSV."""
-        return selected_as_csv(self.results)
+        return as_csv([SelectedRecord._fields, *selected_records(self.results)])
 
     def rank_picture(self) -> str:
         """Return the critical-difference diagrams of all selectors as one SVG picture."""

@@ -27,7 +27,7 @@ from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import STUDY_RUN
 from shiftproof.reporting.page import HeldOut, Source
 from shiftproof.reporting.page.answer.lead import lead, noun_of
-from shiftproof.reporting.run_notes import run_notes
+from shiftproof.reporting.words import run_notes
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome, checked
 from shiftproof.sweeps.standalone_runs import standalone_outcomes

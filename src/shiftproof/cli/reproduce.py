@@ -160,12 +160,12 @@ def _show(findings: Findings, name: str, folder: Path | None) -> None:
     """Print the tables, and write tables and figures to a folder, if one is given."""
     from rich.console import Console
 
+    from shiftproof.reporting.formats import as_aligned_text
     from shiftproof.reporting.paper_tables import comparison_table, write_findings
-    from shiftproof.reporting.renderers.terminal import as_rich
 
-    console = Console()
+    width = Console().width
     for table in findings.comparisons:
-        console.print(as_rich(comparison_table(table), console.width))
+        click.echo(as_aligned_text(comparison_table(table), width))
     if folder is not None:
         click.echo(f"written: {', '.join(map(str, write_findings(findings, name, folder)))}")
     elif findings.curves is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 MINUS = "\N{MINUS SIGN}"
 
@@ -76,6 +76,15 @@ def score_text(value: float) -> str:
     """
     text = f"{value:.3f}" if abs(value) < 10 else three_digits(value)
     return text.replace("-", MINUS)
+
+
+def interval_text(low: float, high: float, text: Callable[[float], str] = score_text) -> str:
+    """Return an interval as text, without a dash beside a minus sign.
+
+    >>> interval_text(0.25, 0.75), interval_text(-1, 0.5)
+    ('0.250–0.750', '−1.000 to 0.500')
+    """
+    return f"{text(low)}{' to ' if low < 0 or high < 0 else '–'}{text(high)}"
 
 
 def signed(value: float, digits: int = 1) -> str:

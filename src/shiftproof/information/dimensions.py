@@ -27,7 +27,7 @@ from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.core.errors import InvalidValue
-from shiftproof.information.sample import Floats, as_table, checked, varying
+from shiftproof.statistics.sample import Floats, as_table, checked, varying
 
 BINS = 64
 # Permutations computed at a time; limits the memory to columns × BINS × this many numbers.

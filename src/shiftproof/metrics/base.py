@@ -24,7 +24,7 @@ import numpy as np
 from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.text import MINUS, score_text, three_digits
+from shiftproof.core.text import MINUS, interval_text, score_text, three_digits
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.metrics.registry import METRICS as METRICS
@@ -230,8 +230,7 @@ class Metric:
         >>> METRICS.get("calibration_slope").interval_text(-1, 0.5)
         '−1.000 to 0.500'
         """
-        between = " to " if low < 0 or high < 0 else "–"
-        return f"{self.text(low)}{between}{self.text(high)}"
+        return interval_text(low, high, self.text)
 
     def cell(self, value: float | None) -> str:
         """Return a value for a table of the terminal.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from rich.table import Table
 from rich.text import Text
 
-from shiftproof.core.text import three_digits
+from shiftproof.core.text import interval_text, score_text, three_digits
 from shiftproof.inference.expected import Expected
 from shiftproof.metrics import METRICS
-from shiftproof.reporting.words import interval_text, score_text
 
 WIDTH = 33
 TYPICAL, NEXT = "typical domain", "next domain"

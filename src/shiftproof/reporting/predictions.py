@@ -11,7 +11,7 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
-from shiftproof.core.text import counted, three_digits
+from shiftproof.core.text import counted, interval_text, score_text, three_digits
 from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
@@ -19,8 +19,7 @@ from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
 from shiftproof.inference.predictions import AnyPredictions, NumberPredictions, Predictions
 from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import LEVEL, Estimate
-from shiftproof.reporting.renderers.csv_lines import csv_text
-from shiftproof.reporting.words import interval_text, score_text
+from shiftproof.reporting.formats import csv_text
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

@@ -1,13 +1,21 @@
-"""The tables of a sweep under one selector: accuracies, ranks, and tests against a baseline."""
+"""The results of a sweep: tables of accuracies, ranks and tests against a baseline; records."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from shiftproof.core.text import counted, signed
-from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
-from shiftproof.reporting.words import ERROR_BAR, capital, p_value_text, sizes_of
+from shiftproof.reporting.words import (
+    ERROR_BAR,
+    capital,
+    describe_missing,
+    number_ranges,
+    p_value_text,
+    sizes_of,
+)
 from shiftproof.sweeps.aggregate import DatasetResults, Estimate, MissingRun, SelectionResults
 from shiftproof.sweeps.comparisons import (
     DRAWS,
@@ -16,6 +24,83 @@ from shiftproof.sweeps.comparisons import (
     rank_algorithms,
 )
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
+
+
+class AccuracyRecord(NamedTuple):
+    """The mean over trials of a selector, dataset, algorithm and test domain.
+
+    Names are ours, and numbers are in percent and not rounded for print.
+    """
+
+    dataset: str
+    algorithm: str
+    test_domain: str
+    selector: str
+    split: str
+    mean: float | None
+    error: float | None
+    error_bar: str
+    trials: int
+    trial_seeds: str
+    trials_expected: int
+    hparams_seeds: str
+    missing: str
+
+
+class SelectedRecord(NamedTuple):
+    """The run and step behind a number: one record per trial and test domain.
+
+    ``hparams`` is JSON; ``accuracy`` is measured on the test domain's in part, in percent.
+    """
+
+    dataset: str
+    algorithm: str
+    test_domain: str
+    selector: str
+    trial_seed: int
+    hparams_seed: int
+    step: int
+    accuracy: float
+    hparams: str
+    run: str
+
+
+def accuracy_records(all_results: Sequence[SelectionResults]) -> Iterator[AccuracyRecord]:
+    """Yield one record per selector, dataset, algorithm and test domain."""
+    for results in all_results:
+        for dataset in results.datasets:
+            for algorithm in results.algorithms:
+                for domain, cell in zip(dataset.domains, dataset.row(algorithm), strict=True):
+                    estimate = cell.estimate
+                    yield AccuracyRecord(
+                        *(dataset.dataset, algorithm, domain, results.selector.name, "test-in"),
+                        estimate.mean if estimate else None,
+                        estimate.error if estimate and estimate.trials > 1 else None,
+                        ERROR_BAR,
+                        len(cell.selections),
+                        number_ranges(cell.selections),
+                        len(cell.trials),
+                        number_ranges(dataset.draws),
+                        "; ".join(describe_missing(cell.missing)),
+                    )
+
+
+def selected_records(all_results: Sequence[SelectionResults]) -> Iterator[SelectedRecord]:
+    """Yield one record per selector, dataset, algorithm, test domain and trial."""
+    for results in all_results:
+        for dataset in results.datasets:
+            for (algorithm, position), cell in dataset.cells.items():
+                for trial, selected in sorted(cell.selections.items()):
+                    hparams = selected.run.hparams
+                    yield SelectedRecord(
+                        *(dataset.dataset, algorithm, dataset.domains[position]),
+                        results.selector.name,
+                        *(trial, selected.run.hparams_seed, selected.step),
+                        100 * selected.accuracy,
+                        json.dumps(hparams) if hparams else "",
+                        str(selected.run.folder or ""),
+                    )
+
 
 # The widths of DomainBed's columns.
 DATASET_WIDTH, AVERAGES_WIDTH = 20, 25

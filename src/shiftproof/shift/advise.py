@@ -19,8 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.text import listed, quoted
-from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import Drop, NumberDrop, Points
+from shiftproof.shift.diagnosis import Diagnosis, Drop, NumberDrop, Points
 from shiftproof.shift.interpretation import describe_model, explained, findings, kinds_of
 from shiftproof.shift.judging import Finding, State, percent
 

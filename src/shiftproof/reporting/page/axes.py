@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from matplotlib.ticker import MaxNLocator
 
 from shiftproof.core import text as plain_text
+from shiftproof.core.text import MINUS
 from shiftproof.reporting.page.values import Tick
-from shiftproof.reporting.words import MINUS
 
 # Closer to an end of the axis than this, in percent, a centred label would not fit.
 _NEAR_AN_END = 6.0

@@ -11,9 +11,8 @@ from shiftproof.core.text import counted
 from shiftproof.reporting.page.axes import Axis, short
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Line, Panel, Panels, Tick
-from shiftproof.reporting.page.words import selector_name
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
-from shiftproof.reporting.words import capital, joined
+from shiftproof.reporting.words import capital, joined, selector_name
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import Evaluation, RunOutcome

@@ -11,9 +11,8 @@ from shiftproof.core.text import counted
 from shiftproof.reporting.page.axes import Axis, signed
 from shiftproof.reporting.page.comparable import average, shown_domains
 from shiftproof.reporting.page.values import DotPlot, Mark
-from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import Column, Row, Table
-from shiftproof.reporting.words import p_value_text
+from shiftproof.reporting.words import p_value_text, what_the_numbers_are
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.comparisons import (
     DRAWS,

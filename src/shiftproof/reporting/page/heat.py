@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 
+from shiftproof.core.text import MINUS
 from shiftproof.reporting.page.axes import signed
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.tables import runs_of
 from shiftproof.reporting.page.values import HeatCell, HeatMap
-from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.table import NOTHING
-from shiftproof.reporting.words import MINUS
+from shiftproof.reporting.words import what_the_numbers_are
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 

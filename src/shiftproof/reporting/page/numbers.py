@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from shiftproof.core.text import counted, three_digits
+from shiftproof.core.text import MINUS, counted, three_digits
 from shiftproof.inference.expected import Expected
 from shiftproof.inference.reliability import RANGE, NumberBin, errors_of, number_bins
 from shiftproof.metrics.outputs import NumberOutputs, pooled
@@ -13,7 +13,6 @@ from shiftproof.reporting.page.curves import LEFT, RIGHT, TOP
 from shiftproof.reporting.page.reliability import BOTTOM, POOLED, across
 from shiftproof.reporting.page.values import DotPlot, Line, Mark, Panel, Panels, Point, Tick
 from shiftproof.reporting.table import Column, Row, Table
-from shiftproof.reporting.words import MINUS
 
 LONG = 10_000
 MOST = f"{RANGE[1] - RANGE[0]:.0%} of the labels"

@@ -8,11 +8,15 @@ from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
 from shiftproof.core.text import counted
-from shiftproof.reporting.missing_runs import describe_missing
 from shiftproof.reporting.page.values import Fact
-from shiftproof.reporting.page.words import error_bars, selector_name
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
-from shiftproof.reporting.words import joined, number_ranges
+from shiftproof.reporting.words import (
+    describe_missing,
+    error_bars,
+    joined,
+    number_ranges,
+    selector_name,
+)
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome

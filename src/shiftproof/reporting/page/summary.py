@@ -11,8 +11,7 @@ from shiftproof.reporting.page.comparable import (
     overall,
     shown_domains,
 )
-from shiftproof.reporting.page.words import selector_name
-from shiftproof.reporting.words import joined, number_ranges
+from shiftproof.reporting.words import joined, number_ranges, selector_name
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.comparisons import compare_with_baseline
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles

@@ -13,9 +13,9 @@ from shiftproof.reporting.page.comparable import (
     overall,
     shown_domains,
 )
-from shiftproof.reporting.page.words import what_the_numbers_are
 from shiftproof.reporting.sweep_tables import estimate_cell, number_cell
 from shiftproof.reporting.table import Cell, Column, Row, Table
+from shiftproof.reporting.words import what_the_numbers_are
 from shiftproof.sweeps.aggregate import (
     CellResults,
     DatasetResults,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shiftproof.core.text import counted
+from shiftproof.core.text import MINUS, counted
 from shiftproof.inference.expected import Expected, ExpectedScore
 from shiftproof.metrics import METRICS
 from shiftproof.reporting.page.answer.evidence import Evidence
@@ -24,7 +24,6 @@ from shiftproof.reporting.page.answer.mean_baseline import (
     worse_than_mean,
 )
 from shiftproof.reporting.page.values import Fact
-from shiftproof.reporting.words import MINUS
 
 MOST = 3
 # Parts of a loss smaller than this, in points, are not mentioned.

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.core.seeding import seed_hash
-from shiftproof.information.sample import Floats, Ints, Sample
+from shiftproof.statistics.sample import Floats, Ints, Sample
 
 HIDDEN = 64
 DROPOUT = 0.1

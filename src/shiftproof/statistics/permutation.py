@@ -1,12 +1,13 @@
-"""Tests of "no shift" for features of any kind.
+"""Permutation tests of "no shift", for values with few levels and for features of any kind.
 
-All tests compare sums of fixed functions φ(x) of the features: for few columns the features, their
-squares and products and some random cosines; for many columns, the leading principal components,
-with squares, norms and squared random projections of their normal scores.  The functions do not
-depend on domains or labels, so domains can be permuted without refitting, and the p-values of
-covariate, joint and within-label shift are exact.  (Fixed cross-fitted scores would not be valid:
-the scores of each fold are learned from the other folds, so under the null the sums of the folds
-are dependent, with twice the variance that permutations of fixed scores have.)
+All tests of features compare sums of fixed functions φ(x) (`features.functions_to_test`): for few
+columns the features, their squares and products and some random cosines; for many columns, the
+leading principal components, with squares, norms and squared random projections of their normal
+scores.  The functions do not depend on domains or labels, so domains can be permuted without
+refitting, and the p-values of covariate, joint and within-label shift are exact.  (Fixed
+cross-fitted scores would not be valid: the scores of each fold are learned from the other folds, so
+under the null the sums of the folds are dependent, with twice the variance that permutations of
+fixed scores have.)
 
 Concept shift: independence of Y and D given X cannot be tested exactly for continuous X.  With the
 out-of-fold q(d|x) and q(y|x), the products of residuals
@@ -21,44 +22,60 @@ depends on D.  Their sums are compared with those under random signs.
 from __future__ import annotations
 
 import numpy as np
+from scipy import stats  # type: ignore[import-untyped]
 
-from shiftproof.information.contingency import p_value
-from shiftproof.information.experts import (
-    COMPONENTS,
-    SQUARED,
-    normal_scores,
-    principal_components,
-    second_order,
-    with_squares,
-)
-from shiftproof.information.sample import Floats, Ints, Sample
+from shiftproof.statistics.features import principal_components
+from shiftproof.statistics.sample import Floats, Ints, Sample, contingency
 
-WAVES = 48
 # The largest number of products of residuals.
-PRODUCTS = 2_000
+MOST_PRODUCTS = 2_000
+# Statistics whose standard deviation over the draws is smaller are constant up to rounding.
+CONSTANT = 1e-9
 
 
-def functions(x: Floats) -> Floats:
-    """Return functions φ(x) [n, p] of standardised features, each with mean 0."""
-    columns = x.shape[1]
-    if columns > SQUARED:
-        leading = principal_components(x, COMPONENTS, whiten=False)
-        scores = normal_scores(leading)
-        second = second_order(scores)[:, scores.shape[1] :]
-        # Squares are noisier than means; scale them to the mean size of the components.
-        return np.concatenate([leading, second * np.sqrt((leading**2).mean())], axis=1)
-    if columns == 0:
-        return x
-    x = principal_components(x, columns)
-    columns = x.shape[1]
-    rng = np.random.default_rng(0)
-    # Low and high frequencies: the relevant scale is not known in advance.
-    speed = np.geomspace(0.5, 4, WAVES) / np.sqrt(columns)
-    waves = np.cos(
-        x @ (rng.standard_normal((columns, WAVES)) * speed) + rng.uniform(0, 2 * np.pi, WAVES)
-    )
-    waves = (waves - waves.mean(axis=0)) / np.maximum(waves.std(axis=0), 1e-9)
-    return np.concatenate([with_squares(x), waves], axis=1)
+def p_value(observed: float, null: Floats) -> float:
+    """Return the share of draws, including the observed one, that are at least as extreme."""
+    # Values that differ only by rounding count as ties.
+    as_extreme = null >= observed - 1e-9 * max(1.0, abs(observed))
+    return float((1 + as_extreme.sum()) / (1 + len(null)))
+
+
+def independence(codes: Ints, sample: Sample, permutations: int, seed: int) -> float | None:
+    """Return the p-value of "A and D are independent" by permuting the domains."""
+    return conditional_independence(codes, np.zeros_like(codes), sample, permutations, seed)
+
+
+def conditional_independence(
+    codes: Ints, given: Ints, sample: Sample, permutations: int, seed: int
+) -> float | None:
+    """Return the p-value of "A and D are independent given B", permuting domains within each b.
+
+    The test is exact: given b and under the hypothesis, all assignments of domains to samples are
+    equally likely.  The statistic is the likelihood ratio G = 2n·Î(A;D|B).  None if `permutations`
+    is 0.
+    """
+    if not permutations:
+        return None
+    rng = np.random.default_rng([seed, 1])
+    observed, null = 0.0, np.zeros(permutations)
+    for value in np.unique(given):
+        members = given == value
+        table = contingency(codes[members], sample.d[members])
+        table = table[table.any(axis=1)][:, table.any(axis=0)]
+        if min(table.shape) < 2:
+            continue
+        drawn = stats.random_table(table.sum(axis=1), table.sum(axis=0)).rvs(
+            permutations, random_state=rng
+        )
+        observed += float(_sum_of_logs(table))
+        null += _sum_of_logs(drawn)
+    return p_value(observed, null)
+
+
+def _sum_of_logs(tables: Ints) -> Floats:
+    """Return Σ n log n over the cells, the only part of G that varies for fixed margins."""
+    logs = np.log(np.maximum(tables, 1))
+    return np.asarray((tables * logs).sum(axis=(-2, -1)))
 
 
 def exact_p_values(phi: Floats, sample: Sample, permutations: int, seed: int) -> dict[str, float]:
@@ -89,7 +106,7 @@ def concept_p(
     rest_d = np.eye(sample.domains)[sample.d] - q_domain
     rest_y = np.eye(q_label.shape[1])[sample.y] - q_label
     both = (rest_d[:, :, None] * rest_y[:, None, :]).reshape(len(phi), -1)
-    room = max(1, PRODUCTS // both.shape[1])
+    room = max(1, MOST_PRODUCTS // both.shape[1])
     weighing = np.concatenate([np.ones((len(phi), 1)), phi], axis=1)[:, :room]
     products = (both[:, :, None] * weighing[:, None, :]).reshape(len(phi), -1)
     products = products * (sample.weights * len(phi))[:, None]
@@ -129,11 +146,10 @@ def _permuted(
         domains[1:, members] = rng.permuted(domains[1:, members], axis=1)
     phi, decorrelated = functions
     statistics = np.stack(
-        [_sums_of_squares(each, block, domains, sample) for each in (phi[:, :0], phi, decorrelated)]
+        [_sums_of_squares(part, block, domains, sample) for part in (phi[:, :0], phi, decorrelated)]
     )
     middle, spread = statistics.mean(axis=1), statistics.std(axis=1)
-    # Leave out statistics that are constant over the draws, up to rounding.
-    moves = spread > 1e-9 * (1 + middle)
+    moves = spread > CONSTANT * (1 + middle)
     if not moves.any():
         return 1.0
     largest = ((statistics[moves].T - middle[moves]) / spread[moves]).max(axis=1)
@@ -145,12 +161,12 @@ def _sums_of_squares(phi: Floats, block: Ints, domains: Ints, sample: Sample) ->
     statistic = np.zeros(len(domains))
     for value in np.unique(block):
         members = np.flatnonzero(block == value)
-        own = phi[members]
         # A column of ones adds the count of the block in each domain.
-        own = np.concatenate([np.ones((len(own), 1)), own - own.mean(axis=0)], axis=1)
+        rows = phi[members] - phi[members].mean(axis=0)
+        rows = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
         share = len(members) / len(sample.d)
         for domain, size in enumerate(np.bincount(sample.d)):
-            sums = (domains[:, members] == domain).astype(np.float32) @ own.astype(np.float32)
+            sums = (domains[:, members] == domain).astype(np.float32) @ rows.astype(np.float32)
             sums[:, 0] -= share * size
             statistic += (sums.astype(np.float64) ** 2).sum(axis=1) / (share * size)
     return statistic

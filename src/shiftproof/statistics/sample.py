@@ -74,9 +74,9 @@ def stratified_mean(values: Floats, sample: Sample) -> tuple[float, float]:
     """Return Σ_d π_d mean_d(values) and its standard error, for fixed sizes of domains."""
     mean, variance = 0.0, 0.0
     for domain, share in enumerate(sample.shares):
-        own = values[sample.d == domain]
-        mean += share * own.mean()
-        variance += share**2 * own.var(ddof=1) / len(own)
+        part = values[sample.d == domain]
+        mean += share * part.mean()
+        variance += share**2 * part.var(ddof=1) / len(part)
     return float(mean), float(np.sqrt(variance))
 
 
@@ -172,3 +172,18 @@ def _canonical_order(x: Floats, y: Ints) -> Ints:
     """
     direction = np.random.default_rng(0).standard_normal(x.shape[1])
     return np.lexsort((np.round(x @ direction, 9), y))
+
+
+def contingency(codes: Ints, d: Ints) -> Ints:
+    """Return the counts of each value in each domain: [values, domains]."""
+    domains = int(d.max()) + 1
+    flat = np.bincount(codes * domains + d, minlength=(int(codes.max()) + 1) * domains)
+    counts: Ints = flat.reshape(-1, domains)
+    return counts
+
+
+def pair_codes(first: Ints, second: Ints) -> Ints:
+    """Return a code [n] for each pair of codes, numbering the pairs that occur from 0."""
+    both = first * (int(second.max()) + 1) + second
+    codes: Ints = np.unique(both, return_inverse=True)[1].astype(np.intp)
+    return codes

@@ -1,1 +1,0 @@
-"""Renderers of a `Table`, one per module."""
