@@ -82,6 +82,12 @@ def test_every_page_of_the_folder_is_a_page_of_the_site(site: Path) -> None:
     assert "results/lite.html" in (site / "recorded.html").read_text(encoding="utf-8")
 
 
+def test_the_pages_are_few_and_short() -> None:
+    pages = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    assert len(pages) <= 20
+    assert sum(len(page.split()) for page in pages) <= 28_000
+
+
 def test_no_page_shows_raw_markup_of_docstrings(site: Path) -> None:
     """Roles and directives of reStructuredText, and references that lead nowhere."""
     for path in site.rglob("*.html"):
