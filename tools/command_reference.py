@@ -36,8 +36,9 @@ TABLE = """## Settings by command
 
 • marks the settings that a command has. A letter gives the reason why it does not have one.
 """
-SHARED_BY = 3  # commands with the same option and help, from which on the help is printed once
+SHARED_BY = 2  # commands with the same option and help, from which on the help is printed once
 COMMANDS = ("study", "train", "expect", "diagnose", "sweep", "features", "predict", "evaluate")
+TABLE_PANELS = PANELS[:4]
 # Why a command lacks settings: of all panels, of one panel, or a single one.
 REASONS = {
     "diagnose": {
@@ -105,9 +106,14 @@ def _commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def _rows(command: click.Command) -> list[tuple[str, str]]:
-    """Return the panel and the row of each option, in the order of the panels."""
+    """Return the panel and the row of each argument and option, in the order of the panels."""
+    rows = [
+        ("Arguments", f"| `{shown_names(p)}` | {_plain(getattr(p, 'help', ''))} |")
+        for p in command.params
+        if isinstance(p, click.Argument)
+    ]
     options = [p for p in command.params if isinstance(p, Option)]
-    return [
+    return rows + [
         (panel, f"| {_option(p)} | {_plain(shown_help(command, p))} |")
         for panel in PANELS
         for p in options
@@ -120,13 +126,16 @@ def _section(name: str, command: click.Command, shared: set[str]) -> str:
     usage = " ".join(shown_names(argument) for argument in arguments)
     lines = [f"## {name}", "", _plain(command.help), "", "```text"]
     lines += [" ".join(f"shiftproof {name} {usage} [OPTIONS]".split()), "```", ""]
-    rows = _rows(command)
-    own = [f"| `{shown_names(p)}` | {_plain(getattr(p, 'help', ''))} |" for p in arguments]
-    own += [row for _, row in rows if row not in shared]
+    rows = [row for _, row in _rows(command)]
+    own = [row for row in rows if row not in shared]
     if own:
         lines += ["| | |", "|---|---|", *own, ""]
-    names = " ".join(f"`{re.findall('--[a-z-]+', row)[0]}`" for _, row in rows if row in shared)
-    if names:
+    listed = TABLE_PANELS if name in COMMANDS else ()
+    others = [row for panel, row in _rows(command) if row in shared and panel not in listed]
+    names = " ".join(f"`{re.findall('`([^ `]+)', row)[0]}`" for row in others)
+    if listed:
+        lines += [f"Settings: those of [the table](#settings-by-command), and {names}.", ""]
+    elif names:
         lines += [f"[Settings](#settings): {names}.", ""]
     return "\n".join(lines)
 
@@ -135,7 +144,7 @@ def _shared_settings(commands: dict[str, click.Command], shared: set[str]) -> st
     """Return the section of the options that several commands have, by panel."""
     rows = dict.fromkeys(row for command in commands.values() for row in _rows(command))
     lines = [SETTINGS]
-    for panel in PANELS:
+    for panel in ("Arguments", *PANELS):
         of_panel = [row for where, row in rows if where == panel and row in shared]
         if of_panel:
             lines += [f"| {panel} | |", "|---|---|", *of_panel, ""]
@@ -155,7 +164,7 @@ def settings_table() -> str:
         p.name: p
         for name in ("study", "train", "expect", "sweep")
         for p in commands[name].params
-        if isinstance(p, Option) and p.name and p.panel in PANELS[:4]
+        if isinstance(p, Option) and p.name and p.panel in TABLE_PANELS
     }
     of_train = {p.name for p in commands["train"].params} | {"task"}
     letters: dict[str, str] = {}
@@ -168,7 +177,7 @@ def settings_table() -> str:
                 continue
             reason = _reason(name, of_training[setting])
             cells.append(letters.setdefault(reason, chr(ord("a") + len(letters))))
-        lines.append(f"| {_option(of_training[setting])} |{'|'.join(cells)}|")
+        lines.append(f"| `{of_training[setting].opts[0]}` |{'|'.join(cells)}|")
     lines += ["", *(f"{letter}: {reason}.  " for reason, letter in letters.items()), ""]
     return "\n".join(lines)
 
