@@ -104,7 +104,8 @@ def test_the_report_speaks_of_numbers(found):
     details = diagnosis_text(found, advice, about, details=True)
     assert "Labels by domain" in details
     assert "given the label" in details
-    for each in (text, details, diagnosis_html(found, advice, about)):
+    page = diagnosis_html(about.title, diagnosis_json(found, advice, about))
+    for each in (text, details, page):
         assert "accuracy" not in each.lower()
         assert "class " not in each
     assert diagnosis_picture(found, "prices")[:4] == b"\x89PNG"
@@ -114,7 +115,7 @@ def test_the_report_speaks_of_numbers(found):
     assert "Which classes differ" not in headings
     lost = drops_table(stored)
     assert lost in [block.value for block in diagnosis_blocks(stored)]
-    assert (lost.title, lost.rows[0].label) == ("R² lost if held out", "west")
+    assert (lost.title, lost.rows[0].label) == ("R² lost if held out, in points", "west")
 
 
 def test_what_the_labels_are(found):

@@ -18,7 +18,7 @@ from shiftproof.data.base import silent
 from shiftproof.data.settings import DataSettings
 from shiftproof.information import Shift
 from shiftproof.models.weights_name import PRETRAINED
-from shiftproof.reporting.diagnosis import About, diagnosis_html, diagnosis_json, diagnosis_text
+from shiftproof.reporting.diagnosis import About, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.shift.advise import About as DataFacts, Advice, advise
 from shiftproof.shift.diagnose import check_most, diagnose as measure
@@ -81,7 +81,9 @@ class ShiftReport:
         return f"ShiftReport({states}, algorithm={self.advice.choice.algorithm!r})"
 
     def _repr_html_(self) -> str:
-        return diagnosis_html(self.measured, self.advice, self.about)
+        from shiftproof.reporting.page.render import diagnosis_html
+
+        return diagnosis_html(self.about.title, self.to_dict())
 
 
 @keywords(DiagnoseSettings)

@@ -11,8 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.reporting.diagnosis_details import KINDS
-from shiftproof.reporting.plain_text import cut
+from shiftproof.reporting.diagnosis import cut, kinds
 from shiftproof.reporting.plots import BLUE, GREY, ORANGE
 from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.judging import nats
@@ -44,8 +43,9 @@ def diagnosis_picture(diagnosis: Diagnosis, title: str) -> bytes:
         _draw_numbers(axes[2], diagnosis)
     else:
         _draw_classes(axes[2], diagnosis)
+    titles = kinds({})
     amounts = ", ".join(
-        f"{KINDS[name]} {nats(getattr(diagnosis.shift, name).value)}"
+        f"{titles[name]} {nats(getattr(diagnosis.shift, name).value)}"
         for name in ("covariate", "label", "concept")
     )
     figure.suptitle(f"{cut(title, 60)}: {amounts} nats", fontsize=12)

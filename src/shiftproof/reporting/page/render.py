@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shiftproof.inference.expected import Expected
+from shiftproof.reporting.diagnosis import amounts_table
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.answer.lead import lead
 from shiftproof.reporting.page.answer.provenance import provenance_facts
@@ -27,11 +28,11 @@ from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_p
 from shiftproof.reporting.page.expectation import HeldOut, expectation_blocks
 from shiftproof.reporting.page.heat import heat_map
 from shiftproof.reporting.page.provenance import facts, hparams_table, settings_table
-from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table
+from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table, words_blocks
 from shiftproof.reporting.page.summary import figures, other_selections, sentence, title
 from shiftproof.reporting.page.tables import averages_table, dataset_table
 from shiftproof.reporting.page.training_domains import training_plot, training_sentence
-from shiftproof.reporting.page.values import Block, Page, Section
+from shiftproof.reporting.page.values import Block, Fact, Page, Section
 from shiftproof.reporting.table import Table
 from shiftproof.reporting.words import capital, selector_explained, selector_name
 from shiftproof.sweeps.aggregate import SelectionResults
@@ -223,6 +224,14 @@ def tables_html(tables: Sequence[Table]) -> str:
     """Return tables as HTML without style or script, for a notebook."""
     parts: Any = _environment().get_template("parts.html").module
     return "\n".join(str(parts.table(table, f"table-{at}")) for at, table in enumerate(tables))
+
+
+def diagnosis_html(title: str, diagnosis: Mapping[str, Any]) -> str:
+    """Return the amounts, the findings and the advice as HTML without style, for a notebook."""
+    parts: Any = _environment().get_template("parts.html").module
+    notes = [Block("facts", [Fact("Notes", diagnosis["notes"])])] if diagnosis["notes"] else []
+    blocks = [Block("table", amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
+    return "\n".join(str(parts.block(block, f"shift-{at}")) for at, block in enumerate(blocks))
 
 
 def _environment() -> Environment:

@@ -9,14 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.reporting.diagnosis import read_diagnosis
-from shiftproof.reporting.diagnosis_details import KINDS, NUMBER_KINDS
-from shiftproof.reporting.diagnosis_tables import drops_table, numbers_table
+from shiftproof.core.files import read_json
+from shiftproof.reporting.diagnosis import (
+    amounts,
+    amounts_table,
+    drops_table,
+    features_table,
+    kinds,
+    labels_table,
+    pairs_table,
+)
 from shiftproof.reporting.page.answer.lead import nouns
 from shiftproof.reporting.page.axes import Axis
 from shiftproof.reporting.page.comparable import best_first, shown_domains
 from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
-from shiftproof.reporting.table import NOTHING, Column, Row, Table
+from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.reporting.words import selector_name
 from shiftproof.shift.judging import nats
 from shiftproof.sweeps.aggregate import SelectionResults
@@ -25,31 +32,28 @@ from shiftproof.sweeps.results import OutputShift
 from shiftproof.sweeps.selection import Selection
 from shiftproof.sweeps.selection.invariance import LEVEL
 
-MOST_ROWS = 12
-
 
 def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     """Return the blocks of a diagnosis: amounts, findings in words, advice, and where it shifts."""
-    advice = diagnosis["advice"]
-    titles = _titles(diagnosis)
-    words = [Fact(titles[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]]
-    labels = Block("table", _classes(diagnosis), "Which classes differ", folded=True)
-    if diagnosis.get("numbers"):
-        labels = Block("table", numbers_table(diagnosis), "Labels by domain", folded=True)
-    blocks = [
+    labels = labels_table(diagnosis)
+    heading = labels.title if diagnosis.get("numbers") else "Which classes differ"
+    return [
         Block("dots", _amounts(diagnosis)),
-        Block("facts", words, "What shifts"),
-        Block("facts", _what_to_do(advice), "What to do"),
+        *words_blocks(diagnosis),
         *[Block("table", lost) for lost in [drops_table(diagnosis)] if lost],
-        Block("table", _pairs(diagnosis), "Which domains differ", folded=True),
-        Block("table", _features(diagnosis), "Which features differ", folded=True),
-        labels,
+        Block("table", pairs_table(diagnosis), "Which domains differ", folded=True),
+        Block("table", features_table(diagnosis), "Which features differ", folded=True),
+        Block("table", labels, heading, folded=True),
     ]
-    return blocks
 
 
-def _titles(diagnosis: Mapping[str, Any]) -> Mapping[str, str]:
-    return NUMBER_KINDS if diagnosis.get("numbers") else KINDS
+def words_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
+    """Return the findings and the advice of a diagnosis."""
+    advice = diagnosis["advice"]
+    findings = [
+        Fact(kinds(diagnosis)[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]
+    ]
+    return [Block("facts", findings, "What shifts"), Block("facts", _advice(advice), "What to do")]
 
 
 def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -> list[Block]:
@@ -58,25 +62,26 @@ def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -
     The text calls a domain by its `noun`.
     """
     advice = diagnosis["advice"]
-    titles = _titles(diagnosis)
-    names = diagnosis["domains"]
 
-    def said(text: str) -> str:
-        return with_noun(_plain(text), noun, names)
+    def reworded(text: str) -> str:
+        return with_noun(_plain(text), noun, diagnosis["domains"])
 
-    words = [Fact(titles[f["shift"]].capitalize(), [said(f["text"])]) for f in advice["findings"]]
+    words = [
+        Fact(kinds(diagnosis)[f["shift"]].capitalize(), [reworded(f["text"])])
+        for f in advice["findings"]
+    ]
     if advice["remarks"]:
-        words.append(Fact("What to do", [said(text) for text in advice["remarks"]]))
-    lost = drops_table(diagnosis)
-    if lost:
+        words.append(Fact("What to do", list(map(reworded, advice["remarks"]))))
+    blocks = [Block("facts", words)]
+    if lost := drops_table(diagnosis):
         one = noun[:1].upper() + noun[1:]
-        lost = replace(lost, heads=(one,), notes=tuple(map(said, lost.notes)))
+        lost = replace(lost, heads=(one,), notes=tuple(map(reworded, lost.notes)))
+        blocks.append(Block("table", lost))
     return [
-        Block("facts", words),
-        *([Block("table", lost)] if lost else []),
+        *blocks,
         Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
-        Block("table", _pairs(diagnosis), f"Which {nouns(noun)} differ", folded=True),
-        Block("table", _features(diagnosis), "Which columns differ", folded=True),
+        Block("table", pairs_table(diagnosis), f"Which {nouns(noun)} differ", folded=True),
+        Block("table", features_table(diagnosis), "Which columns differ", folded=True),
     ]
 
 
@@ -108,15 +113,16 @@ def _plain(text: str) -> str:
 
 def page_diagnosis(path: Path) -> dict[str, Any]:
     """Read a stored diagnosis that a page can show; raise `DataError` if it is damaged."""
-    found = read_diagnosis(path)
+    required = ("data", "inputs", "notes", "domains", "counts", "level", "shift", "advice")
+    values = read_json(path, required, "save the diagnosis again, or remove the file")
     try:
-        diagnosis_blocks(found)
+        diagnosis_blocks(values)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise DataError(
             f"{path} is damaged ({type(error).__name__}: {error}); save the diagnosis again, or"
             " remove the file"
         ) from error
-    return found
+    return values
 
 
 def output_shift_table(results: SelectionResults) -> Table | None:
@@ -170,134 +176,28 @@ def _shift_at(selected: Selection) -> OutputShift | None:
 
 
 def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
-    level = f"{100 * diagnosis['level']:g}%"
-    sources = [("inputs", diagnosis["shift"])]
-    if diagnosis.get("model"):
-        sources.append(("representation", diagnosis["model"]["shift"]))
-    amounts = [
-        (f"{title}, {source}" if len(sources) > 1 else title, shift[kind])
-        for source, shift in sources
-        for kind, title in _titles(diagnosis).items()
-    ]
-    ends = [end for _, each in amounts for end in (*each["interval"], each["value"])]
+    table, estimates = amounts_table(diagnosis), list(amounts(diagnosis).values())
+    ends = [end for one in estimates for end in (*one["interval"], one["value"])]
     axis = Axis.over([0.0, 1.02 * max(ends)])
-    rows = [
-        Row.of(
-            title,
-            each["symbol"],
-            f"{each['value']:.4f}",
-            "–".join(f"{end:.4f}" for end in each["interval"]),
-            NOTHING if each["p_value"] is None else f"{each['p_value']:.3f}",
-        )
-        for title, each in amounts
-    ]
     marks = [
         [
-            Mark("span", *(axis.percent(end) for end in each["interval"])),
-            Mark("dot", axis.percent(each["value"])),
+            Mark("span", *(axis.percent(end) for end in one["interval"])),
+            Mark("dot", axis.percent(one["value"])),
         ]
-        for _, each in amounts
+        for one in estimates
     ]
-    measured = sum(map(sum, diagnosis["counts"]))
-    notes = [
-        f"Lower bounds in nats (what the classifiers detect), with {level} intervals; p: p-value of"
-        f" a test of no shift. Measured on {measured:,} samples of {diagnosis['data']}"
-        f" ({diagnosis['inputs']}); all domains have the same weight. No amount exceeds"
-        f" {nats(diagnosis['domain_entropy'])}, the log of the number of domains.",
-        *(f"Note: {_plain(note)}." for note in diagnosis["notes"]),
-    ]
-    columns = (Column("Symbol", words=True), Column("Nats", 1), Column(level), Column("p", -1))
-    table = Table("How much shifts", columns, tuple(rows), notes=tuple(notes), heads=("Shift",))
-    key = [("dot", "estimate"), ("span", f"{level} interval")]
-    return DotPlot(table, "nats", axis.percent_ticks(), marks, key)
+    notes = (*table.notes, *(f"Note: {_plain(note)}." for note in diagnosis["notes"]))
+    key = [("dot", "estimate"), ("span", f"{table.columns[2].title} interval")]
+    return DotPlot(replace(table, notes=notes), "nats", axis.percent_ticks(), marks, key)
 
 
-def _what_to_do(advice: Mapping[str, Any]) -> list[Fact]:
+def _advice(advice: Mapping[str, Any]) -> list[Fact]:
     choice, beside = advice["choice"], advice["beside"]
-    found = [Fact(algorithm_title(choice["algorithm"]), [choice["why"]])]
-    found += [Fact("", [advice["command"]], code=True)] * bool(advice["command"])
+    facts = [Fact(algorithm_title(choice["algorithm"]), [choice["why"]])]
+    facts += [Fact("", [advice["command"]], code=True)] * bool(advice["command"])
     if beside:
-        found.append(Fact(f"Compare with {algorithm_title(beside['algorithm'])}", [beside["why"]]))
-        found += [Fact("", [advice["compare_with"]], code=True)] * bool(advice["compare_with"])
+        facts.append(Fact(f"Compare with {algorithm_title(beside['algorithm'])}", [beside["why"]]))
+        facts += [Fact("", [advice["compare_with"]], code=True)] * bool(advice["compare_with"])
     if advice["remarks"]:
-        found.append(Fact("Remarks", list(advice["remarks"])))
-    return found
-
-
-def _pairs(diagnosis: Mapping[str, Any]) -> Table:
-    numbers = bool(diagnosis.get("numbers"))
-    ordered = sorted(diagnosis["pairs"], key=lambda pair: -float(pair["told_apart_with_label"]))
-    rows = [
-        Row.of(
-            f"{pair['first']} – {pair['second']}",
-            f"{100 * pair['told_apart']:.0f}",
-            f"{100 * pair['told_apart_with_label']:.0f}",
-            f"{pair['w1']:.2f}",
-            f"{pair['labels']:.2f}" if numbers else f"{100 * pair['labels']:.0f}",
-        )
-        for pair in ordered[:MOST_ROWS]
-    ]
-    columns = (
-        Column("From inputs (%)"),
-        Column("From inputs and label (%)"),
-        Column("Feature distance (sd)"),
-        Column("Label distance (sd)" if numbers else "Label distance (%)"),
-    )
-    notes = (
-        "From inputs: how often classifiers predict the right one of two domains; 50% is chance."
-        " Feature distance: mean over the features.",
-        *_more(len(ordered), "pairs"),
-    )
-    return Table("Pairs of domains", columns, tuple(rows), notes=notes, heads=("Domains",))
-
-
-def _features(diagnosis: Mapping[str, Any]) -> Table:
-    features: Sequence[Mapping[str, Any]] = diagnosis["features"]
-    moved = sum(feature["p_value"] <= 1 - diagnosis["level"] for feature in features)
-    rows = [
-        Row.of(
-            feature["name"],
-            f"{feature['w1']:.2f}",
-            f"{feature['most']:.2f}",
-            " – ".join(feature["farthest"]),
-            f"{feature['p_value']:.3f}",
-        )
-        for feature in features[:MOST_ROWS]
-    ]
-    columns = (
-        Column("Mean distance (sd)"),
-        Column("Largest (sd)"),
-        Column("Between", words=True),
-        Column("p", -1),
-    )
-    notes = (
-        f"{moved:,} of {len(features):,} differ significantly. Distances are between pairs of"
-        " domains; p-values are adjusted for all features and pairs.",
-        *_more(len(features), "features"),
-    )
-    return Table("Features by shift", columns, tuple(rows), notes=notes, heads=("Feature",))
-
-
-def _classes(diagnosis: Mapping[str, Any]) -> Table:
-    classes = sorted(
-        diagnosis["moved_classes"], key=lambda each: min(each["shares"]) - max(each["shares"])
-    )
-    rows = [
-        Row.of(
-            each["name"],
-            *(f"{100 * share:.0f}" for share in each["shares"]),
-            NOTHING if each["within"] is None else f"{100 * each['within']:.0f}",
-        )
-        for each in classes[:MOST_ROWS]
-    ]
-    columns = tuple(map(Column, (*diagnosis["domains"], "inputs explain (%)")))
-    notes = (
-        "Share of each domain in percent, and the share of the domain's entropy that inputs of the"
-        " class explain.",
-        *_more(len(classes), "classes"),
-    )
-    return Table("Classes by domain", columns, tuple(rows), notes=notes, heads=("Class",))
-
-
-def _more(count: int, things: str) -> list[str]:
-    return [f"The first {MOST_ROWS} of {count:,} {things}."] if count > MOST_ROWS else []
+        facts.append(Fact("Remarks", list(advice["remarks"])))
+    return facts
