@@ -10,12 +10,12 @@ from _internals import (
     Gaussian,
     LowerBounds,
     Marginals,
-    Shares,
     Target,
     Views,
     checked,
     combined,
     log_weights,
+    panel_Shares as Shares,
     posteriors,
 )
 from scipy.special import log_softmax, ndtr, softmax

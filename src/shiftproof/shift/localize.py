@@ -14,11 +14,8 @@ from shiftproof.shift.diagnosis import MovedFeature, Pair
 from shiftproof.shift.labels import Labels
 from shiftproof.statistics.sample import Floats
 
-# The cost limit of matching features: permutations × samples × features × (domains − 1).
-MATCHING_WORK = 5e8
-# Permutations per pair of domains: enough for a p-value of 0.025 adjusted for all pairs.
-PER_PAIR = 40
-FEWEST_PERMUTATIONS = 99
+# The draws of the test, and the limit of its cost: permutations × samples × features.
+PERMUTATIONS, MATCHING_WORK = 999, 5e8
 
 
 def pairs_of(labels: Labels, matched: Matching, domains: Sequence[str]) -> tuple[Pair, ...]:
@@ -60,16 +57,11 @@ def _told_apart(odds: Floats, weights: Floats) -> float:
 
 
 def match(x: Floats, d: ArrayLike, seed: int) -> Matching:
-    """Compare every feature between all pairs of domains, on as many samples as time allows.
-
-    Many pairs need many permutations, because p-values are adjusted for all pairs.
-    """
+    """Compare every feature between all pairs of domains, on as many samples as time allows."""
     codes = np.asarray(d)
-    count = len(np.unique(codes))
-    permutations = max(FEWEST_PERMUTATIONS, PER_PAIR * (count * (count - 1) // 2) - 1)
-    cost = permutations * (count - 1) * max(x.shape[1], 1)
-    rows = stratified(codes, max(int(MATCHING_WORK / cost), 100 * count), seed)
-    return match_dimensions(x[rows], codes[rows], seed=seed, permutations=permutations)
+    most = int(MATCHING_WORK / (PERMUTATIONS * max(x.shape[1], 1)))
+    rows = stratified(codes, max(most, 100 * len(np.unique(codes))), seed)
+    return match_dimensions(x[rows], codes[rows], seed=seed, permutations=PERMUTATIONS)
 
 
 def moved_features(
@@ -78,7 +70,6 @@ def moved_features(
     """Return the features, sorted by how far they move, largest first."""
     pairs = list(combinations(domains, 2))
     farthest = matched.w1.argmax(axis=0)
-    adjusted = np.minimum(matched.adjusted.min(axis=0) * len(pairs), 1.0)
     mean = matched.w1.mean(axis=0)
     return tuple(
         MovedFeature(
@@ -86,7 +77,7 @@ def moved_features(
             w1=float(mean[i]),
             most=float(matched.w1[farthest[i], i]),
             farthest=pairs[farthest[i]],
-            p_value=float(adjusted[i]),
+            p_value=float(matched.adjusted[i]),
         )
         for i in np.argsort(-mean, kind="stable")
     )
