@@ -21,8 +21,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 START = """# Commands and settings
 
 All commands with their options. A setting that several commands have is explained once, under
-[settings](#settings). `shiftproof COMMAND --help` prints all options of a command. In Python,
-`--eval-every 10` is `eval_every=10`.
+[settings](#settings). `shiftproof COMMAND --help` prints all options of a command.
 
 Your shell completes commands and options with the Tab key after
 `eval "$(_SHIFTPROOF_COMPLETE=bash_source shiftproof)"` (or `zsh_source`); add this line to the
