@@ -30,10 +30,11 @@ _NAMES = {
     "cli.study_progress": "StudyProgress",
     "core.errors": "CheckpointError DataError InvalidValue RunConflict UnknownName",
     "core.files": (
-        "FORMAT KEY file_hash gzip_lines is_temporary locked_folder read_json read_regular "
-        "without_format write_atomically write_json"
+        "file_hash gzip_lines is_temporary locked_folder read_json read_regular "
+        "write_atomically write_json"
     ),
     "core.json_values": "json_lines",
+    "core.migrations": "current",
     "core.registry": "Registry",
     "core.seeding": "Stream seed_hash stream_seed torch_generator",
     "core.settings": (
@@ -314,7 +315,7 @@ _NAMES = {
     "training.observers": "Observer",
     "training.outputs": "load_outputs",
     "training.records": "Records",
-    "training.run_folder": "RunFolder",
+    "training.run_folder": "Ended RunFolder",
     "training.sample_weights": "balanced_weights training_weights",
     "training.settings": "EVALUATIONS",
     "training.trainer": "Trainer build_algorithm",
@@ -369,6 +370,7 @@ _MODULES = {
     "core.cores": "sweeps.resources",
     "core_cores": "core.cores",
     "core_gzip_lines": "core.files",
+    "migrations": "core.migrations",
     "core_own_process": "core.cores",
     "data_base": "data.base",
     "data_csv_records": "data.tables.csv_records",

@@ -39,6 +39,7 @@ from PIL import Image
 from shiftproof import (
     ShiftproofClassifier,
     ShiftproofError,
+    diagnose,
     expect,
     load,
     load_model,
@@ -46,7 +47,7 @@ from shiftproof import (
     train,
 )
 
-OLD = Path(__file__).parent / "golden" / "v0.1"
+FORMATS = Path(__file__).parent / "golden" / "formats"
 CASES, MANY = 20, 200
 
 
@@ -55,8 +56,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One good file of every kind."""
     matplotlib.get_configdir()  # which makes a folder the first time, and no file asks for it
     root = tmp_path_factory.mktemp("good")
-    shutil.copytree(OLD, root / "old")
-    table = pd.read_csv(OLD / "patients.csv")
+    shutil.copytree(FORMATS / "2" / "sweep", root / "sweep")
+    shutil.copy(FORMATS / "patients.csv", root / "patients.csv")
+    table = pd.read_csv(FORMATS / "patients.csv")
     table.to_parquet(root / "patients.parquet")
     runs = root / "runs"
     train(table, "linear", label="ill", domain="site", test_domains="north", out=runs / "linear")
@@ -64,6 +66,10 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for site in ("north", "south", "east"):
         train(table, "erm", label="ill", domain="site", test_domains=site, out=runs / site, steps=2)
     shutil.rmtree(runs / "linear")
+    shutil.copytree(runs / "east", root / "network")
+    for folder in (root / "network", root / "linear"):  # only the models are read
+        (folder / "done.json").unlink()
+    diagnose(table, label="ill", domain="site").save(root / "diagnosis.json")
     (root / "shard.safetensors").write_bytes(_shard(torch.randn(6, 4)))
     x = np.random.default_rng(0).normal(size=(300, 2))
     fitted = ShiftproofClassifier(steps=2).fit(x, x[:, 0] > 0, sample_domain=np.arange(300) % 3)
@@ -92,6 +98,13 @@ def _spoil(path: Path, how: Callable[[bytes, Rng], bytes], rng: Rng) -> None:
     path.write_bytes(how(path.read_bytes(), rng))
 
 
+def _without_hashes(folder: Path, rng: Rng) -> None:
+    """In half of the cases, remove the hashes that reveal every change of a finished run."""
+    if rng.random() < 0.5:
+        for path in folder.rglob("done.json"):
+            path.unlink()
+
+
 def _chosen(folder: Path, pattern: str, rng: Rng) -> Path:
     found = sorted(folder.rglob(pattern))
     return found[int(rng.integers(len(found)))]
@@ -116,10 +129,10 @@ def _safetensors(data: bytes, rng: Rng) -> bytes:
 
 
 def model(folder: Path, rng: Rng) -> None:
-    name = ["old/table-erm", "old/table-idm", "linear"][int(rng.integers(3))]
+    name = ["network", "linear"][int(rng.integers(2))]
     path = folder / name / "model.safetensors"
     _spoil(path, _safetensors, rng)
-    rows = pd.read_csv(folder / "old" / "patients.csv").head(3)
+    rows = pd.read_csv(folder / "patients.csv").head(3)
     loaded = load_model(path, "cpu")
     loaded.predict(loaded.form.read(rows))
 
@@ -149,35 +162,35 @@ def saved_estimator(folder: Path, rng: Rng) -> None:
 def checkpoint(folder: Path, rng: Rng) -> None:
     run = folder / "runs" / "north"
     _spoil(run / "checkpoint.safetensors", _safetensors, rng)
-    table = load(folder / "old" / "patients.csv", label="ill", domain="site")
+    table = load(folder / "patients.csv", label="ill", domain="site")
     load_state(run / "checkpoint.safetensors")
     trained_model(read_run(run), table, run)
 
 
 def run_folder(folder: Path, rng: Rng) -> None:
     _spoil(_chosen(folder / "runs", "*.json*", rng), either, rng)
+    _without_hashes(folder / "runs", rng)
     found = report(folder / "runs")
     found.to_text(), found.page()
 
 
 def sweep(folder: Path, rng: Rng) -> None:
-    _spoil(_chosen(folder / "old" / "sweep", "*.json*", rng), either, rng)
-    found = report(folder / "old" / "sweep")
+    _spoil(_chosen(folder / "sweep", "*.json*", rng), either, rng)
+    _without_hashes(folder / "sweep", rng)
+    found = report(folder / "sweep")
     found.to_text(), found.page(), found.selected_to_csv()
 
 
 def diagnosis(folder: Path, rng: Rng) -> None:
-    _spoil(folder / "old" / "each" / "diagnosis.json", either, rng)
-    report(folder / "old" / "each").page()
+    shutil.copy(folder / "diagnosis.json", folder / "runs")
+    _spoil(folder / "runs" / "diagnosis.json", either, rng)
+    report(folder / "runs").page()
 
 
 def record_archive(folder: Path, rng: Rng) -> None:
     path = folder / "records.jsonl.gz"
-    plain = [{**json.loads((run / "job.json").read_bytes()), "status": "finished", "seconds": 1.0,
-              "config": json.loads((run / "config.json").read_bytes()), "environment": None,
-              "records": [json.loads(line) for line in (run / "records.jsonl").open()]}
-             for run in sorted((folder / "old" / "sweep" / "runs").iterdir())[:2]]  # fmt: skip
-    data = "".join(json.dumps(line) + "\n" for line in plain).encode()
+    shutil.copy(FORMATS / "2" / "runs.jsonl.gz", path)
+    data = b"\n".join(gzip.decompress(path.read_bytes()).splitlines()[:2]) + b"\n"
     if rng.random() < 0.6:
         path.write_bytes(gzip.compress(either(data, rng)))
     else:
@@ -192,6 +205,7 @@ def domainbed_log(folder: Path, rng: Rng) -> None:
 
 def held_out(folder: Path, rng: Rng) -> None:
     _spoil(_chosen(folder / "runs", "held_out.safetensors", rng), _safetensors, rng)
+    _without_hashes(folder / "runs", rng)
     expect(folder / "runs")
 
 
@@ -201,8 +215,8 @@ def parquet(folder: Path, rng: Rng) -> None:
 
 
 def table(folder: Path, rng: Rng) -> None:
-    _spoil(folder / "old" / "patients.csv", damaged, rng)
-    load(folder / "old" / "patients.csv", label="ill", domain="site")
+    _spoil(folder / "patients.csv", damaged, rng)
+    load(folder / "patients.csv", label="ill", domain="site")
 
 
 def image(folder: Path, rng: Rng) -> None:

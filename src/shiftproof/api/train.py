@@ -16,6 +16,7 @@ from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
 from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
+from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.metrics import METRICS
@@ -75,6 +76,12 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
         )
     folder = folder or Path("runs", run_name(config))
     processes.join(config.device)
+    models: list[TrainedModel] = []
+
+    def save_model() -> None:
+        models.append(trained_model(config, dataset, folder, observer.progress))
+        models[0].save(folder)
+
     result = run(
         config,
         dataset,
@@ -85,13 +92,12 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
         keeps_outputs=True,
         threads=settings.threads,
         compiled=settings.compile,
+        finish=save_model,
     )
-    model = None
     if result.status == "finished" and processes.leads() and not (folder / MODEL).exists():
-        model = trained_model(config, dataset, folder, observer.progress)
-        model.save(folder)
+        save_model()  # a sweep made the run, or the file was deleted
     processes.wait()  # the first process writes the model
-    return TrainedRun(**vars(result), config=config, trained=model)
+    return TrainedRun(**vars(result), config=config, trained=next(iter(models), None))
 
 
 def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset, L]:

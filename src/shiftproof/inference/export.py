@@ -273,7 +273,7 @@ def description(model: TrainedModel) -> dict[str, Any]:
         **({"targets": list(model.targets)} if model.targets else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
         "algorithm": model.config.algorithm,
-        "backbone": model.config.frozen.get("backbone", model.config.backbone),
+        "backbone": model.config.extractor.get("backbone", model.config.backbone),
     }
     if model.classes:
         described["output"]["shape"].append(model.task.num_outputs)

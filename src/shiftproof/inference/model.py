@@ -36,6 +36,7 @@ from shiftproof.inference.predictions import NumberPredictions, Predictions
 from shiftproof.inference.row_predictor import RowPredictor
 from shiftproof.inference.typicality import Typicality
 from shiftproof.training.config import RunConfig
+from shiftproof.training.run_folder import RunFolder, add_file
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -284,6 +285,7 @@ class TrainedModel:
         """Write the model to a folder and return the path of its file."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / MODEL, self.to_bytes())
+        add_file(folder, MODEL)
         return folder / MODEL
 
     @classmethod
@@ -298,6 +300,7 @@ class TrainedModel:
             raise DataError(
                 f"{file} is larger than the free memory; check that it is a model file"
             ) from error
+        RunFolder(file.parent).check(file.name)
         return cls.from_bytes(data, device, str(file))
 
     def __repr__(self) -> str:

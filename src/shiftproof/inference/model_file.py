@@ -21,9 +21,10 @@ from safetensors import SafetensorError
 import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.json_values import conform, conform_fields
+from shiftproof.core.migrations import current, with_format
 from shiftproof.core.space import Regime
 from shiftproof.core.standardize import ADAPTATION
-from shiftproof.core.text import counted, printable, reason_of
+from shiftproof.core.text import counted, reason_of
 from shiftproof.core.types import CROSS_ENTROPY, Task
 from shiftproof.data.domain import as_array
 from shiftproof.data.input_forms import InputForm, TableForm, form_from_json
@@ -36,13 +37,13 @@ from shiftproof.learners.base import ALGORITHMS
 from shiftproof.training.config import RunConfig
 from shiftproof.training.fitting import build_exact
 from shiftproof.training.load_run import without_starting_weights
+from shiftproof.training.run_folder import MODEL as MODEL
 
 if TYPE_CHECKING:
     from shiftproof.inference.model import TrainedModel
     from shiftproof.inference.predictor import Predictor
 
 
-MODEL = "model.safetensors"
 # The run on all domains, in the folder of a study.
 STUDY_RUN = "model"
 # The name of the model's description in the file's header.
@@ -61,7 +62,7 @@ def stored_header(folder: Path) -> dict[str, Any]:
         raise DataError(why_missing(folder))
     try:
         with safetensors.safe_open(file, framework="np") as stored:
-            described: dict[str, Any] = json.loads(stored.metadata()[HEADER])
+            described = current(json.loads(stored.metadata()[HEADER]), "model", file)
         check_header(described)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
@@ -126,23 +127,6 @@ _TASK = {
 }
 # Fields of regression tasks only (see `Task.to_json`).
 _OF_NUMBERS = ("loss", "center", "scale")
-# Not written, and not read from other people's files: they name files of this machine.
-_OF_THIS_MACHINE = ("weights_file", "estimator")
-_CONFIG = {
-    name: kind
-    for name, kind in typing.get_type_hints(RunConfig).items()
-    if name not in _OF_THIS_MACHINE
-}
-# Settings that have a default may be absent (see `RunConfig.to_json`).
-_MAY_BE_ABSENT = (
-    "average",
-    "frozen",
-    "augment_validation",
-    "private",
-    "standardize",
-    "loss",
-    "class_weight",
-)
 _FORM: dict[str, dict[str, Any]] = {
     "table": {
         "kind": str,
@@ -180,11 +164,10 @@ _UPDATE = {
 
 
 def check_header(described: Mapping[str, Any]) -> None:
-    """Raise `ValueError` unless a header in this version's format is well formed."""
+    """Raise `ValueError` unless a header in the current format is well formed."""
     conform_fields(
         described,
         {
-            "format": int,
             "version": str,
             "config": Mapping[str, Any],
             "task": Mapping[str, Any],
@@ -192,7 +175,6 @@ def check_header(described: Mapping[str, Any]) -> None:
             "domains": tuple[str, ...],
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
-            "adaptation": Mapping[str, Any],  # of earlier versions; it is not used
             "label_shift": _LABEL_SHIFT,
             "update": _UPDATE,
             "temperature": float,
@@ -200,10 +182,10 @@ def check_header(described: Mapping[str, Any]) -> None:
             "half_widths": tuple[Any, ...],
         },
         "the header",
-        optional=("adaptation", "label_shift", "update", "temperature", "targets", "half_widths"),
+        optional=("label_shift", "update", "temperature", "targets", "half_widths"),
     )
     conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
-    conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
+    RunConfig.from_json(described["config"])
     _check_form(described["form"])
     task, classes = described["task"], described["classes"]
     _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
@@ -258,9 +240,6 @@ def _require(holds: bool, message: str) -> None:
         raise ValueError(message)
 
 
-FORMAT = 1
-
-
 def model_bytes(model: TrainedModel) -> bytes:
     """Return the content of a model file."""
     parts: dict[str, Mapping[str, Any]] = {
@@ -272,7 +251,7 @@ def model_bytes(model: TrainedModel) -> bytes:
         for part, own in parts.items()
         for name, value in own.items()
     }
-    header = json.dumps(model_description(model), ensure_ascii=False)
+    header = json.dumps(with_format(model_description(model)), ensure_ascii=False)
     return safetensors.numpy.save(arrays, metadata={HEADER: header})
 
 
@@ -280,12 +259,7 @@ def model_fields(data: bytes, device: str, where: str) -> dict[str, Any]:
     """Return the model's fields from the content of a file, or raise if it is not valid."""
     try:
         tensors = safetensors.numpy.load(data)
-        described = header_of(data)
-        if described["format"] != FORMAT:
-            found = printable(str(described["format"]))[:20]
-            raise CheckpointError(
-                f"{where} has format {found}, but this version reads {FORMAT}; upgrade shiftproof"
-            )
+        described = current(header_of(data), "model", where)
         check_header(described)
         require_finite(tensors)
         return _fields(described, tensors, device)
@@ -301,7 +275,6 @@ def model_fields(data: bytes, device: str, where: str) -> dict[str, Any]:
 def model_description(model: TrainedModel) -> dict[str, Any]:
     """Return everything but the weights, as JSON values."""
     found: dict[str, Any] = {
-        "format": FORMAT,
         "version": shiftproof.__version__,
         "config": model.config.to_json(),
         "task": model.task.to_json(),
@@ -329,14 +302,14 @@ def _fields(
 ) -> dict[str, Any]:
     """Return the fields of a model from its checked header and its arrays."""
     config = RunConfig.from_json(described["config"])
-    rows = ALGORITHMS.get(config.algorithm).exact and not config.frozen
+    rows = ALGORITHMS.get(config.algorithm).exact and not config.extractor
     built = without_starting_weights(config, "cpu" if rows else device)
     task = Task.from_json(described["task"])
     form = form_from_json(described["form"])
     known = config.standardize in ADAPTATION
     if not known or getattr(form, "standardize", config.standardize) != config.standardize:
         raise ValueError("how its rows are standardized is unknown")
-    if not config.frozen and form.input_shape != task.input_shape:
+    if not config.extractor and form.input_shape != task.input_shape:
         raise ValueError(f"inputs of shape {form.input_shape} for a network of {task.input_shape}")
     stored = under("typicality.", tensors)
     typicality = Typicality.from_arrays(stored) if stored or not config.private else None

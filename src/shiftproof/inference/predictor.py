@@ -163,10 +163,10 @@ def network_predictor(
     config: RunConfig, task: Task, input_shape: tuple[int, ...], temperature: float
 ) -> Predictor:
     """Return the predictor of a run, without its weights, on its device."""
-    stem = untrained_stem(config.frozen, input_shape) if config.frozen else None
+    stem = untrained_stem(config.extractor, input_shape) if config.extractor else None
     if ALGORITHMS.get(config.algorithm).exact:
         return StemPredictor(build_exact(config, task), stem).to(config.device)
-    if stem is not None and "," in config.frozen["backbone"] and config.standardize == NONE:
+    if stem is not None and "," in config.extractor["backbone"] and config.standardize == NONE:
         stem = nn.Sequential(stem, StandardUnits(math.prod(task.input_shape), FARTHEST))
     return Predictor(build_algorithm(config, task), stem, temperature).to(config.device)
 

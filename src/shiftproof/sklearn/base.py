@@ -21,6 +21,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, ShiftproofError
 from shiftproof.core.files import write_atomically
 from shiftproof.core.json_values import conform
+from shiftproof.core.migrations import current, with_format
 from shiftproof.core.space import resolve
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Kind as TaskKind
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
 
 # The file of an estimator's own data, next to its model.
 FILE = "estimator.json"
-FORMAT = 1
 KEYS = frozenset(
     ["params", "classes", "domains", "kind", "n_features_in", "feature_names_in", "history"]
 )
@@ -315,7 +315,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
     """Write both files, the estimator file last, so that it never describes another model."""
     try:
-        text = json.dumps({"format": FORMAT, **described}, indent=2, default=_plain)
+        text = json.dumps(with_format(described), indent=2, default=_plain)
     except TypeError as error:
         raise InvalidValue(f"the estimator cannot be saved: {error}") from error
     (folder / FILE).unlink(missing_ok=True)
@@ -335,12 +335,9 @@ def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]
     if not path.is_file():
         raise CheckpointError(f"{folder} holds no {FILE}; give a folder written by save()")
     try:
-        described = json.loads(path.read_bytes())
-        known = described["format"] == FORMAT
+        described = current(json.loads(path.read_bytes()), FILE, path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged; save the estimator again") from error
-    if not known:
-        raise CheckpointError(f"{path} is of another version; upgrade shiftproof to read it")
     if absent := KEYS - described.keys():
         raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
     with damaged_estimator(folder):

@@ -92,14 +92,14 @@ class Fitting(Session):
         ensemble = self.algorithm.head.ensemble
         record["members"] = ensemble.described()
         if ensemble.left_out:
-            record["left_out"] = dict(ensemble.left_out)
+            record["excluded"] = dict(ensemble.left_out)
         return record | self.scored()
 
     def scored(self) -> dict[str, Any]:
         """Describe which weights are scored: an average over one step is that step."""
         if self.config.average == "none":
             return {}
-        return {"scored": {"weights": self.config.average, "steps": [self.step, self.step]}}
+        return {"weights": {"average": self.config.average, "steps": [self.step, self.step]}}
 
     def timings(self) -> dict[str, float]:
         """Return the time that each member took, in seconds."""
