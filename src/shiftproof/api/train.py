@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -88,10 +89,10 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
     )
     model = None
     if result.status == "finished" and processes.leads() and not (folder / MODEL).exists():
-        model = trained_model(config, dataset, folder, observer.progress)
+        model = trained_model(config, dataset, folder, observer.progress, result.fit)
         model.save(folder)
     processes.wait()  # the first process writes the model
-    return TrainedRun(**vars(result), config=config, trained=model)
+    return TrainedRun(**vars(replace(result, fit=None)), config=config, trained=model)
 
 
 def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset, L]:

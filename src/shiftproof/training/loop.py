@@ -50,7 +50,8 @@ class RunResult:
     `seconds` is the time spent on training and evaluation, summed over all sessions; `timings`
     holds the time of each member of an ensemble, and `environment` the versions of what computed
     it.  `held_out` are the outputs on the test domains,
-    None if an earlier call stored them in `folder`.
+    None if an earlier call stored them in `folder`.  `fit` is the session of a learner that was
+    fitted at once by this call.
     """
 
     status: str
@@ -61,6 +62,7 @@ class RunResult:
     timings: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, AnyOutputs] | None = field(default=None, repr=False, compare=False)
+    fit: Session | None = field(default=None, repr=False, compare=False)
 
     @property
     def final(self) -> Record:
@@ -101,7 +103,7 @@ def train(
         raise DataError(f"the run was configured for other data than this {dataset.name}")
     run = RunFolder(folder)
     observer = observer or Observer()
-    held_out = None
+    held_out, fit = None, None
     with run.claim(config) if processes.leads() else contextlib.nullcontext():
         processes.wait()  # until the folder is claimed
         ended = run.done()
@@ -124,7 +126,7 @@ def train(
                     ended = _run(trainer, run, observer, stop, checkpoint_seconds)
                     stop.heeded = ended["status"] == "stopped"
                 if trainer.algorithm.exact:  # the outputs of networks get a temperature later
-                    held_out = as_stored(trainer.outputs)
+                    held_out, fit = as_stored(trainer.outputs), trainer
         processes.wait()  # until the records are written
         records = run.records.read()
         if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
@@ -132,7 +134,9 @@ def train(
         timings = ended.get("timings", {})
         environment = ended.get("environment", {})
         status, step, seconds = ended["status"], ended["step"], ended["seconds"]
-        return RunResult(status, step, seconds, records, folder, timings, environment, held_out)
+        return RunResult(
+            status, step, seconds, records, folder, timings, environment, held_out, fit
+        )
 
 
 def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
