@@ -19,26 +19,31 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
 import safetensors.torch
 import torch
 from _internals import (
     HEADER,
     DataError,
-    Ensemble,
+    EstimatorModel,
     _read,
     _shard,
     decode,
     load_state,
+    loaded,
+    model_bytes,
     read_run,
     results_page,
     trained_model,
 )
 from hostile import VALUES, Rng, crafted_json, damaged, either, guarded
 from PIL import Image
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from shiftproof import (
     ShiftproofClassifier,
     ShiftproofError,
+    TrainedModel,
     diagnose,
     expect,
     load,
@@ -63,6 +68,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     runs = root / "runs"
     train(table, "linear", label="ill", domain="site", test_domains="north", out=runs / "linear")
     shutil.copytree(runs / "linear", root / "linear")
+    numbers = table.select_dtypes("number").assign(site=table.site, ill=table.ill)
+    own = HistGradientBoostingClassifier(max_iter=3)
+    train(numbers, own, label="ill", domain="site", test_domains="north", out=root / "own")
     for site in ("north", "south", "east"):
         train(table, "erm", label="ill", domain="site", test_domains=site, out=runs / site, steps=2)
     shutil.rmtree(runs / "linear")
@@ -137,11 +145,27 @@ def model(folder: Path, rng: Rng) -> None:
     loaded.predict(loaded.form.read(rows))
 
 
+def table_model(folder: Path, rng: Rng) -> None:
+    """A model whose header and arrays are crafted, and whose hash is right."""
+    path = folder / "linear" / "model.safetensors"
+    arrays = safetensors.numpy.load(path.read_bytes())
+    described = TrainedModel.load(path).described()
+    if rng.random() < 0.5:
+        described = json.loads(crafted_json(described, rng))
+    else:
+        name = sorted(arrays)[int(rng.integers(len(arrays)))]
+        spoiled = bytearray(arrays[name].tobytes())
+        spoiled[int(rng.integers(len(spoiled)))] = int(rng.integers(256))
+        arrays[name] = np.frombuffer(spoiled, arrays[name].dtype).reshape(arrays[name].shape)
+    path.write_bytes(model_bytes(described, arrays))
+    loaded = load_model(path, "cpu")
+    loaded.predict(loaded.form.read(pd.read_csv(folder / "old" / "patients.csv").head(3)))
+
+
 def stored_estimator(folder: Path, rng: Rng) -> None:
-    """The skops archive inside a model."""
-    tensors = safetensors.torch.load((folder / "linear" / "model.safetensors").read_bytes())
-    (stored,) = (t for t in tensors.values() if t.dtype == torch.uint8)
-    data = stored.numpy().tobytes()
+    """The skops archive inside a model, which its reader trusts."""
+    arrays = safetensors.numpy.load((folder / "own" / "model.safetensors").read_bytes())
+    (data,) = (array.tobytes() for array in arrays.values() if array.dtype == np.uint8)
     if rng.random() < 0.6:
         packed = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(packed, "w") as new:
@@ -151,7 +175,8 @@ def stored_estimator(folder: Path, rng: Rng) -> None:
         data = packed.getvalue()
     else:
         data = damaged(data, rng)
-    Ensemble.from_bytes(data).predict_proba(np.zeros((2, 4)))
+    model = EstimatorModel(loaded(data, trust=True), [], [0, 1])
+    model.predict(np.zeros((2, 4)))
 
 
 def saved_estimator(folder: Path, rng: Rng) -> None:
@@ -245,7 +270,7 @@ def feature_cache(folder: Path, rng: Rng) -> None:
 # What a page needs is imported before files are watched: matplotlib makes a folder of its own.
 assert callable(results_page)
 READERS = [
-    model, stored_estimator, saved_estimator, checkpoint, run_folder, sweep, diagnosis,
+    model, table_model, stored_estimator, saved_estimator, checkpoint, run_folder, sweep, diagnosis,
     record_archive, domainbed_log, held_out, parquet, table, image, feature_cache,
 ]  # fmt: skip
 assert len(READERS) * CASES + 20 >= 300

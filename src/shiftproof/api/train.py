@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -27,6 +28,7 @@ from shiftproof.training.config import NO_NETWORK
 from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.loop import train as run
 from shiftproof.training.observers import Observer
+from shiftproof.training.session import Session
 from shiftproof.training.settings import ConfigureSettings
 
 L = TypeVar("L", bound=LearningSettings)
@@ -78,8 +80,8 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
     processes.join(config.device)
     models: list[TrainedModel] = []
 
-    def save_model() -> None:
-        models.append(trained_model(config, dataset, folder, observer.progress))
+    def save_model(fit: Session | None) -> None:
+        models.append(trained_model(config, dataset, folder, observer.progress, fit))
         models[0].save(folder)
 
     result = run(
@@ -95,9 +97,11 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
         finish=save_model,
     )
     if result.status == "finished" and processes.leads() and not (folder / MODEL).exists():
-        save_model()  # a sweep made the run, or the file was deleted
+        save_model(None)  # a sweep made the run, or the file was deleted
     processes.wait()  # the first process writes the model
-    return TrainedRun(**vars(result), config=config, trained=next(iter(models), None))
+    return TrainedRun(
+        **vars(replace(result, fit=None)), config=config, trained=next(iter(models), None)
+    )
 
 
 def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset, L]:

@@ -28,11 +28,9 @@ from shiftproof.core.types import Kind as TaskKind
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
-from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
 from shiftproof.inference.model_file import MODEL, run_in
-from shiftproof.inference.predictions import NumberPredictions, Predictions
-from shiftproof.learners.ensemble import dumped, loaded
-from shiftproof.learners.estimator import ESTIMATOR, title
+from shiftproof.learners.estimator import ESTIMATOR, dumped, loaded, title
 from shiftproof.sklearn.inputs import (
     KINDS,
     Kind,
@@ -221,17 +219,23 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
             write_fitted(Path(folder), self.model_, described)
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Load a saved estimator, or a run or study of the command line, without executing code."""
+    def load(cls, folder: str | Path, device: str = "auto", *, trust: bool = False) -> Self:
+        """Load a saved estimator, or a run or study of the command line.
+
+        Loading executes no code from the files, unless they hold a scikit-learn estimator; that is
+        loaded only with `trust`, because it may run code.
+        """
         with value_errors():
             folder = run_in(Path(folder))
             if is_run(folder):
-                return cls._of_run(folder, device)
-            model, described = read_fitted(folder, device)
+                return cls._of_run(folder, device, trust=trust)
+            model, described = read_fitted(folder, device, trust=trust)
             cls._of_this_kind(model, folder)
             with damaged_estimator(folder):
                 params = {**described["params"], "device": device}
-                estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
+                estimator = cls(
+                    **{**params, "algorithm": read_algorithm(params["algorithm"], trust=trust)}
+                )
                 estimator._restore(described, model)
                 domains = described["domains"]
                 estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
@@ -245,9 +249,9 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         return estimator
 
     @classmethod
-    def _of_run(cls, folder: Path, device: str) -> Self:
+    def _of_run(cls, folder: Path, device: str, *, trust: bool) -> Self:
         """Return the estimator of a finished run of `shiftproof train` or `study`."""
-        model = cls._of_this_kind(TrainedModel.load(folder, device), folder)
+        model = cls._of_this_kind(TrainedModel.load(folder, device, trust=trust), folder)
         config = model.config
         own = None if config.algorithm == ESTIMATOR else config.algorithm
         given = None if own is None else dict(config.hparams)
@@ -329,8 +333,8 @@ def is_run(folder: Path) -> bool:
     return has_model and not (folder / FILE).is_file()
 
 
-def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]]:
-    """Read what `write_fitted` wrote."""
+def read_fitted(folder: Path, device: str, *, trust: bool) -> tuple[TrainedModel, dict[str, Any]]:
+    """Read what `write_fitted` wrote; a scikit-learn estimator only with `trust`."""
     path = folder / FILE
     if not path.is_file():
         raise CheckpointError(f"{folder} holds no {FILE}; give a folder written by save()")
@@ -343,7 +347,7 @@ def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]
     with damaged_estimator(folder):
         for name, kind in _TYPES.items():
             conform(described[name], kind, name)
-    return TrainedModel.load(folder, device), described
+    return TrainedModel.load(folder, device, trust=trust), described
 
 
 @contextlib.contextmanager
@@ -367,10 +371,11 @@ def stored_algorithm(algorithm: Any) -> Any:
     return {"skops": base64.b64encode(dumped(clone(algorithm))).decode()}
 
 
-def read_algorithm(value: Any) -> Any:
-    """Rebuild what `stored_algorithm` returned."""
-    named = value is None or isinstance(value, str)
-    return value if named else loaded(base64.b64decode(value["skops"]))
+def read_algorithm(value: Any, *, trust: bool) -> Any:
+    """Rebuild what `stored_algorithm` returned; an estimator only with `trust`."""
+    if value is None or isinstance(value, str):
+        return value
+    return loaded(base64.b64decode(value["skops"]), trust=trust)
 
 
 def _plain(value: Any) -> Any:

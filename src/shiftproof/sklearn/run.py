@@ -106,7 +106,7 @@ def train_model(
                 f"{params['selection']} found nothing to average in {config.steps} steps, so the"
                 " last weights are used; raise `steps` or choose another `selection`"
             )
-        return trained_model(config, dataset, Path(folder)), result.records
+        return trained_model(config, dataset, Path(folder), fit=result.fit), result.records
 
 
 def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfig:

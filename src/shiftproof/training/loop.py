@@ -50,7 +50,8 @@ class RunResult:
     `seconds` is the time spent on training and evaluation, summed over all sessions; `timings`
     holds the time of each member of an ensemble, and `environment` the versions of what computed
     it.  `held_out` are the outputs on the test domains,
-    None if an earlier call stored them in `folder`.
+    None if an earlier call stored them in `folder`.  `fit` is the session of a learner that was
+    fitted at once by this call.
     """
 
     status: str
@@ -61,6 +62,7 @@ class RunResult:
     timings: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, AnyOutputs] | None = field(default=None, repr=False, compare=False)
+    fit: Session | None = field(default=None, repr=False, compare=False)
 
     @property
     def final(self) -> Record:
@@ -79,7 +81,7 @@ def train(
     keeps_outputs: bool = False,
     threads: int | None = None,
     compiled: bool = False,
-    finish: Callable[[], object] = lambda: None,
+    finish: Callable[[Session | None], object] = lambda _: None,
 ) -> RunResult:
     """Train the run that `config` describes in `folder`, or resume it.
 
@@ -87,7 +89,8 @@ def train(
     The first SIGINT, SIGTERM or SIGHUP stops it after the current step with a checkpoint.  If the
     run ends before it can stop, the signal has its usual effect.
 
-    `finish` is called when the run has finished, before `done.json` is written with the hashes of
+    `finish` is called when the run has finished, with the session if the run was fitted at once,
+    before `done.json` is written with the hashes of
     all files.  With `keeps_outputs`, the outputs on the test domains are saved too
     (`training.outputs`).  `workers` threads prefetch image files; by default one per core, at most
     eight.  The result does not depend on their number.  `threads` is the number of threads torch
@@ -103,7 +106,7 @@ def train(
         raise DataError(f"the run was configured for other data than this {dataset.name}")
     run = RunFolder(folder)
     observer = observer or Observer()
-    held_out = None
+    held_out, fit = None, None
     with run.claim(config) if processes.leads() else contextlib.nullcontext():
         processes.wait()  # until the folder is claimed
         ended = run.done()
@@ -131,11 +134,11 @@ def train(
                     records = run.records.read()
                     return RunResult("stopped", trainer.step, trainer.seconds, records, folder)
                 if trainer.algorithm.exact:  # the outputs of networks get a temperature later
-                    held_out = as_stored(trainer.outputs) or None
+                    held_out, fit = as_stored(trainer.outputs) or None, trainer
                 del trainer, state  # the model of the run needs the memory
                 if processes.leads():
                     if ended.status == "finished":
-                        finish()
+                        finish(fit)
                     run.finish(ended)
         processes.wait()  # until the files are written
         records = run.records.read()
@@ -150,6 +153,7 @@ def train(
             ended.timings,
             ended.environment,
             held_out,
+            fit,
         )
 
 
