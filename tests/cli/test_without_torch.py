@@ -124,3 +124,48 @@ def test_names_that_need_torch_name_the_extra():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "True True\n" * 3, done.stderr
+
+
+# Runs the commands, one a line, in turn, and prints what was imported and the memory used.
+IMPORTED = """
+import json, re, sys
+from shiftproof.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["shiftproof", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+print([name for name in ("torch", "skops", "sklearn") if name in sys.modules])
+print(int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) // 1024)
+"""
+
+
+def imported(*commands: list[str]) -> tuple[str, int]:
+    """Return which libraries a process has imported at its end, and its memory in MiB."""
+    given = [sys.executable, "-c", IMPORTED, json.dumps(commands)]
+    done = subprocess.run(given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *_, names, memory = done.stdout.splitlines()
+    return names, int(memory)
+
+
+def test_torch_and_skops_are_not_imported_where_they_are_installed(table, tmp_path):
+    """Training needs scikit-learn; predicting does not need it either."""
+    pytest.importorskip("torch")
+    columns = ["--label", "ill", "--domain", "site", "--drop", "days", "--test-domain", "r"]
+    training = []
+    for name in (*FEW, "best"):
+        few = ["--hparam", FEW.get(name, "budget=5")]
+        out = ["--out", str(tmp_path / name), "--quiet"]
+        training.append(["train", str(table), *columns, "--algorithm", name, *few, *out])
+    assert imported(*training)[0] == "['sklearn']"
+    predicting = [
+        ["predict", str(tmp_path / name), str(table), "--out", str(tmp_path / "p.csv"), "--quiet"]
+        for name in (*FEW, "best")
+    ]
+    names, memory = imported(*predicting)
+    assert names == "[]"
+    assert memory < 300

@@ -92,7 +92,7 @@ def evaluate(
     if metric is not None and expected is None:
         raise InvalidValue("`metric` is the score to compare with `expected`; give both")
     held_out = None if expected is None else held_out_in(expected).asked(metric)
-    trained = as_model(model, settings.device)
+    trained = as_model(model, settings.device, trust=settings.trust)
     if held_out is not None:
         held_out.require_task_of(trained)
         if held_out.metric == COVERAGE:

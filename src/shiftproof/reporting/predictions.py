@@ -16,7 +16,7 @@ from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
 from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
-from shiftproof.inference.predictions import AnyPredictions, NumberPredictions, Predictions
+from shiftproof.inference.model import AnyPredictions, NumberPredictions, Predictions
 from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import LEVEL, Estimate
 from shiftproof.reporting.formats import csv_text

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.files import read_json, with_format, without_format
+from shiftproof.core.files import read_json
 from shiftproof.core.json_values import conform, conform_fields
 
 STUDY = "study.json"  # in the folder of a study
@@ -68,7 +68,7 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence as JSON values, which `read_evidence` reads."""
-        return with_format(asdict(self))
+        return asdict(self)
 
 
 _ERROR = {
@@ -89,7 +89,7 @@ _FIELDS = {
 
 def read_evidence(path: Path) -> Evidence:
     """Read what `study` wrote; raise `DataError` if the file is damaged."""
-    value = without_format(read_json(path), path)
+    value = read_json(path)
     try:
         conform_fields(value, _FIELDS, "the study")
         for position, each in enumerate(value["errors"]):
