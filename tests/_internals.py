@@ -263,6 +263,7 @@ _NAMES = {
     "statistics.meta_analysis": "confidence_mixture outlier_p_values predictive",
     "statistics.panel": "BINS Gaussian Marginals Target Views added combined",
     "statistics.permutation": ("conditional_independence covariate_p exact_p_values independence"),
+    "statistics.recalibration": "recalibrate",
     "statistics.sample": "LogRatio checked stratified_mean",
     "statistics.small_network": "HIDDEN RATE _Shapes _Stack fit_networks",
     "statistics.stacking": "least_squares_weights log_weights mixture_weights",

@@ -41,10 +41,11 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import log_softmax  # type: ignore[import-untyped]
 from scipy.stats import f as f_distribution, norm as normal  # type: ignore[import-untyped]
 from torch import Tensor
+
+from shiftproof.statistics.recalibration import recalibrate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -102,18 +103,9 @@ def calibrated(held_out: HeldOut) -> Calibrated:
     h /= max(math.sqrt((h**2).mean()), TINY)  # a scale at which the prior below is weak
     one_hot = np.eye(c)[labels]
 
-    def log_q(v: Floats) -> Floats:
-        found: Floats = log_softmax(v[:-1] + v[-1] * h, axis=1)
-        return found
-
-    def loss(v: Floats) -> tuple[float, Floats]:
-        log = log_q(v)
-        pull = weight[:, None] * (np.exp(log) - one_hot)
-        slope = np.append(pull.sum(axis=0), (pull * h).sum())
-        # The standard normal prior gives a solution even for outputs that separate the classes.
-        return -(weight @ log[rows, labels]) / n + 0.5 * v @ v / n, (slope + v) / n
-
-    log = log_q(minimize(loss, np.zeros(c + 1), jac=True, method="L-BFGS-B").x)
+    # The standard normal prior gives a solution even for outputs that separate the classes.
+    fit = recalibrate(h, labels, weights=weight / n, penalty=1 / n)
+    log = log_softmax(fit.slope * h + fit.intercepts, axis=1)
     q = np.exp(log)
     e = one_hot - q
     centred = h - (q * h).sum(axis=1, keepdims=True)
