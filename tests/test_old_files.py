@@ -25,7 +25,7 @@ from _internals import (
 
 from shiftproof import ShiftproofError, load
 
-ALGORITHMS = ["erm", "idm", "idm-auto"]
+ALGORITHMS = ["erm", "idm"]
 ON_PATIENTS = ["--label", "ill", "--domain", "site"]
 
 
