@@ -110,13 +110,9 @@ _NAMES = {
     "learners.algorithms.adrmx": "ADRMX supervised_contrast",
     "learners.algorithms.andmask": "ANDMask",
     "learners.algorithms.arm": "ARM",
-    "learners.algorithms.auto_strength": (
-        "ALPHA AutoStrength FACTOR LOOKS Verdict null_support planned_looks"
-    ),
     "learners.algorithms.cad": "CAD",
     "learners.algorithms.causirl": "CausIRLCORAL",
     "learners.algorithms.cdann": "CDANN",
-    "learners.algorithms.concept_test": "calibrated informed permutation_p welch welch_p",
     "learners.algorithms.condcad": "CondCAD",
     "learners.algorithms.dann": "DANN",
     "learners.algorithms.discriminator": "Discriminator",
@@ -126,6 +122,9 @@ _NAMES = {
     "learners.algorithms.fish": "Fish",
     "learners.algorithms.groupdro": "GroupDRO",
     "learners.algorithms.idm": "IDM",
+    "learners.algorithms.idm_auto": (
+        "SLOWER Calibration Slopes better_than_shares calibrate calibration slopes_of standardized"
+    ),
     "learners.algorithms.lp_ft": "LPFT",
     "learners.algorithms.miro": "MIRO layers_of listening",
     "learners.algorithms.mixup": "Mixup",
@@ -141,7 +140,6 @@ _NAMES = {
     "learners.algorithms.sam": "SAM",
     "learners.algorithms.sandmask": "SANDMask",
     "learners.algorithms.selfreg": "SelfReg",
-    "learners.algorithms.strength_looks": "EVERY PART",
     "learners.algorithms.transfer": "Transfer onto_ball",
     "learners.algorithms.trm": "TRM neumann_inverse",
     "learners.algorithms.two_stage": "PENALTIES",
@@ -167,7 +165,7 @@ _NAMES = {
         "linear_head_gradients"
     ),
     "matching.levels": "from_levels merged_levels overlap to_levels",
-    "matching.match": "CrossMatch MovingMatch",
+    "matching.match": "MovingMatch",
     "matching.pdm": "pdm_by_class",
     "matching.term": "MatchInputs MatchingTerm gradients representations",
     "metrics.base": "Estimate Scale scores worst_scores",
@@ -305,7 +303,7 @@ _NAMES = {
     "training.config": "NO_NETWORK RunConfig",
     "training.configure": "configure",
     "training.evaluate": "evaluate outputs_of",
-    "training.evaluation_sets": "SHARE batch_size",
+    "training.evaluation_sets": "batch_size",
     "training.features": "_read _shard freeze",
     "training.fitting": "Fitting",
     "training.held_out": "HeldOutNumbers HeldOutScore",
@@ -331,7 +329,6 @@ _RENAMED = {
     "compared_Comparison": ("inference.metrics", "Comparison"),
     "comparison_Comparison": ("paper.comparison", "Comparison"),
     "comparison_Row": ("paper.comparison", "Row"),
-    "concept_test_HeldOut": ("learners.algorithms.concept_test", "HeldOut"),
     "cores_side_by_side": ("core.cores", "side_by_side"),
     "curves_BOTTOM": ("reporting.page.curves", "BOTTOM"),
     "diagnosis_About": ("reporting.diagnosis", "About"),
