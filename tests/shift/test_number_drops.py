@@ -86,8 +86,7 @@ def test_kinds_and_advice(found):
     advice = advise(found)
     assert advice.kinds == ("label", "concept") or "concept" in advice.kinds
     assert advice.choice.algorithm == "best"
-    assert advice.beside.hparams["representation_weight"] == "0"
-    assert "match_within" not in advice.beside.hparams
+    assert (advice.beside.algorithm, advice.beside.hparams) == ("idm", {})
     said = " ".join(advice.remarks)
     assert "mean label of a new domain" in said
     assert "points of R²" in said

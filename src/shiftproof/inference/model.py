@@ -504,7 +504,7 @@ class TrainedModel:
                 trust=trust,
             )
         network: Predictor | RowPredictor
-        if learner is not None and rows:
+        if learner is not None and not config.extractor:
             network = RowPredictor(learner)
         else:
             from shiftproof.inference.predictor import network_predictor
