@@ -48,10 +48,12 @@ def model_bytes(described: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) 
 def read_model(data: bytes, where: object) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Return the checked description and the arrays of a model file; call within `valid_model`."""
     arrays = safetensors.numpy.load(data)
-    described = header_of(data, where)
-    digest = described[HASH].encode()
-    if hashlib.sha256(data.replace(digest, NO_HASH.encode(), 1)).hexdigest() != described[HASH]:
+    digest = _header(data).get(HASH)
+    # Before the format is read: a damaged format number is damage, not another version.
+    without_digest = data.replace(str(digest).encode(), NO_HASH.encode(), 1)
+    if digest is not None and hashlib.sha256(without_digest).hexdigest() != digest:
         raise ValueError("its content does not match its hash")
+    described = header_of(data, where)
     for name, array in arrays.items():
         if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
             raise ValueError(f"{name} holds values that are not finite")
@@ -60,11 +62,17 @@ def read_model(data: bytes, where: object) -> tuple[dict[str, Any], dict[str, np
 
 def header_of(data: bytes, where: object) -> dict[str, Any]:
     """Return the checked description in the header of a file, of which `data` is the beginning."""
-    length = int.from_bytes(data[:8], "little")
-    header = json.loads(data[8 : 8 + length])["__metadata__"]
-    described = current(json.loads(header[HEADER]), "model", where)
+    described = current(_header(data), "model", where)
     check_header(described)
     return described
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    length = int.from_bytes(data[:8], "little")
+    metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+    header: dict[str, Any] = json.loads(metadata[HEADER])
+    conform(header, Mapping[str, Any], "the header")
+    return header
 
 
 def stored_header(folder: Path) -> dict[str, Any]:

@@ -383,8 +383,8 @@ def _sampled(diagnosis: Diagnosis, width: int) -> list[str]:
 def with_hparams(choice: Choice) -> str:
     """Return an algorithm with its hyper-parameters.
 
-    >>> with_hparams(Choice("idm", "why", {"gradient_weight": "auto"}))
-    'idm (gradient_weight=auto)'
+    >>> with_hparams(Choice("idm", "why", {"match_within": "class"}))
+    'idm (match_within=class)'
     """
     given = ", ".join(f"{name}={value}" for name, value in choice.hparams.items())
     return f"{choice.algorithm} ({given})" if given else choice.algorithm
