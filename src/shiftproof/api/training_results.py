@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
@@ -42,4 +44,7 @@ def _held_out_within(folder: Path) -> dict[str, float]:
         return {}
     names = stored_header(folder)["domains"]
     right = held_out.predicted.argmax(axis=1) == held_out.y
-    return {names[code]: float(right[held_out.domain == code].mean()) for code in held_out.domains}
+    return {
+        names[code]: float(right[held_out.domain == code].mean())
+        for code in np.unique(held_out.domain)
+    }
