@@ -103,7 +103,7 @@ _NAMES = {
     "inference.temperature": "calibrated_outputs held_out_temperature",
     "inference.typicality": "FAR FEWEST_IN_A_MEAN Typicality",
     "information.classifiers": "Posterior _concept _covariate mixture",
-    "information.counts": "information",
+    "information.base": "information",
     "learners.algorithms.adam": "Adam",
     "learners.algorithms.adrmx": "ADRMX supervised_contrast",
     "learners.algorithms.andmask": "ANDMask",

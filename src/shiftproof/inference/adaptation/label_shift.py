@@ -45,7 +45,7 @@ from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.domain import as_array
-from shiftproof.statistics.recalibration import recalibrate
+from shiftproof.statistics.recalibration import COARSE, recalibrate
 
 SMALLEST = 1e-7
 # Bounds: slopes from 1/e³ to e³, biases to ±10.  Beyond, classes are separated and any value fits.
@@ -160,6 +160,7 @@ def fit_calibration(
         offset=np.where(usable, offsets, -np.inf),
         weights=weights,
         bounds=((np.exp(-STEEPEST), np.exp(STEEPEST)), LARGEST_BIAS),
+        precision=COARSE,
     )
     return fit.slope, np.where(occurs, fit.intercepts - fit.intercepts[occurs].mean(), 0)
 

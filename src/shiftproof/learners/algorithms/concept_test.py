@@ -45,7 +45,7 @@ from scipy.special import log_softmax  # type: ignore[import-untyped]
 from scipy.stats import f as f_distribution, norm as normal  # type: ignore[import-untyped]
 from torch import Tensor
 
-from shiftproof.statistics.recalibration import recalibrate
+from shiftproof.statistics.recalibration import COARSE, recalibrate
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -104,7 +104,7 @@ def calibrated(held_out: HeldOut) -> Calibrated:
     one_hot = np.eye(c)[labels]
 
     # The standard normal prior gives a solution even for outputs that separate the classes.
-    fit = recalibrate(h, labels, weights=weight / n, penalty=1 / n)
+    fit = recalibrate(h, labels, weights=weight / n, penalty=1 / n, precision=COARSE)
     log = log_softmax(fit.slope * h + fit.intercepts, axis=1)
     q = np.exp(log)
     e = one_hot - q
