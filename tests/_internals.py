@@ -105,7 +105,7 @@ _NAMES = {
     "inference.temperature": "calibrated_outputs held_out_temperature",
     "inference.typicality": "FAR FEWEST_IN_A_MEAN Typicality",
     "information.classifiers": "Posterior _concept _covariate mixture",
-    "information.counts": "information",
+    "information.base": "information",
     "learners.algorithms.adam": "Adam",
     "learners.algorithms.adrmx": "ADRMX supervised_contrast",
     "learners.algorithms.andmask": "ANDMask",
@@ -170,7 +170,7 @@ _NAMES = {
     "matching.term": "MatchInputs MatchingTerm gradients representations",
     "metrics.base": "Estimate Scale scores worst_scores",
     "metrics.calibration": (
-        "_maximum fitted_intercept fitted_number_intercept fitted_number_slope fitted_slope"
+        "fitted_intercept fitted_number_intercept fitted_number_slope fitted_slope"
     ),
     "metrics.classification": "share_estimate",
     "metrics.outputs": "NumberOutputs Outputs",
@@ -261,7 +261,7 @@ _NAMES = {
     "statistics.meta_analysis": "confidence_mixture outlier_p_values predictive",
     "statistics.panel": "BINS Gaussian Marginals Target Views added combined",
     "statistics.permutation": ("conditional_independence covariate_p exact_p_values independence"),
-    "statistics.recalibration": "recalibrate",
+    "statistics.recalibration": "first_coefficient recalibrate",
     "statistics.sample": "LogRatio checked stratified_mean",
     "statistics.small_network": "HIDDEN RATE _Shapes _Stack fit_networks",
     "statistics.stacking": "least_squares_weights log_weights mixture_weights",

@@ -115,7 +115,7 @@ def _accuracies(held_out: HeldOut, domains: Sequence[str]) -> dict[str, float]:
     """Return the accuracy on the rows of each training domain by models trained without them."""
     right = held_out.predicted.argmax(axis=1) == held_out.y
     return {
-        domains[code]: float(right[held_out.domain == code].mean()) for code in held_out.domains
+        domains[code]: float(right[held_out.domain == code].mean()) for code in np.unique(held_out.domain)
     }
 
 

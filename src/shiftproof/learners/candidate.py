@@ -128,23 +128,12 @@ def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
 
     Domains where the score is undefined are skipped.
     """
-    found = domain_badness(metric, predicted, samples)
-    if np.isnan(found).all():
+    asked = METRICS.get(metric)
+    by_domain = (Outputs(predicted[rows], samples.y[rows]) for rows in samples.rows_by_domain())
+    values = [value for value in map(asked.score, by_domain) if value is not None]
+    if not values:
         raise DataError(f"`metric` {metric} is undefined in every training domain; use another")
-    return float(np.nanmean(found))
-
-
-def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
-    """Return the badness of predictions [n, classes] in each domain; NaN where undefined."""
-    found, asked = [], METRICS.get(metric)
-    losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
-    for rows in samples.rows_by_domain():
-        if losses is not None:  # regression is scored by the criterion's loss only
-            found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
-            continue
-        value = asked.score(Outputs(predicted[rows], samples.y[rows]))
-        found.append(np.nan if value is None else asked.loss(value))
-    return np.array(found)
+    return float(np.mean([asked.loss(value) for value in values]))
 
 
 @dataclass(frozen=True)
@@ -184,8 +173,8 @@ class Judged:
 def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
     """Select the variant with the best score over held-out domains, all domains weighted equally.
 
-    The score is the loss of the criterion, or `metric` if it is another.  Ties, common for scores
-    such as accuracy, go to the variant with the lower loss.
+    The score is the loss of the criterion, or of classes `metric` if it is another.  Ties, common
+    for scores such as accuracy, go to the variant with the lower loss.
     """
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
@@ -199,7 +188,7 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
         calibrated = criterion.calibrated(predicted, temperature)
         scores = held_out_scores(calibrated, samples)
         asked = scores.risk
-        if metric != LOG_LOSS:
+        if metric != LOG_LOSS and samples.classes:
             asked = mean_badness(metric, calibrated, samples)
         if best is None or (asked, scores.risk) < least:
             least = (asked, scores.risk)
