@@ -42,11 +42,10 @@ class ForestCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit one forest per variant and predict ``x``."""
-        if not train.classes:
-            few = replace(self, trees=min(self.trees, JUDGING_TREES))
-            return np.stack([few.fit(train, variant, seed).predict(x) for variant in self.variants])
-        models = [self.fit(train, variant, seed) for variant in self.variants]
-        return np.stack([in_all_classes(m.predict(x), m.classes, train.classes) for m in models])
+        most = self.trees if train.classes else JUDGING_TREES
+        few = replace(self, trees=min(self.trees, most))
+        models = [few.fit(train, variant, seed) for variant in self.variants]
+        return np.stack([in_all_classes(m.predict(x), m.classes, train) for m in models])
 
     def seconds(self, size: Size) -> float:
         """Estimate the time: each tree level sorts rows by some columns, except extra trees."""
