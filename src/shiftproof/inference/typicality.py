@@ -104,7 +104,7 @@ class Typicality(ArrayModel):
         low: np.ndarray = p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
         return low
 
-    def check(self) -> None:
+    def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless the distances are sorted and there is a domain."""
         require((np.diff(self.distances) >= 0).all(), "the distances are not sorted")
         require(len(self.means) > 0, "the typicality describes no domain")

@@ -61,11 +61,11 @@ class ArrayModel:
             if part.below and not _within(arrays[name], known[part.below]):
                 raise ValueError(f"{name} must be in 0, …, {known[part.below] - 1}")
         model = cls(**arrays, **others)
-        model.check()
+        model.check(known)
         return model
 
-    def check(self) -> None:
-        """Raise `ValueError` unless the values of the arrays fit each other."""
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise `ValueError` unless the arrays fit each other; `sizes` are all dimensions."""
 
 
 def _within(array: np.ndarray, size: int) -> bool:

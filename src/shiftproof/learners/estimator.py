@@ -23,11 +23,12 @@ from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
 from shiftproof.core.space import hparam
 from shiftproof.core.text import listed, reason_of
 from shiftproof.core.types import CLASSIFICATION, Kind
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.array_model import require
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member
-from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
+from shiftproof.learners.exact import SMALLEST, Exact
 from shiftproof.learners.samples import Samples
 
 # The name of the algorithm; `core.registry` needs it as a literal where it is registered.

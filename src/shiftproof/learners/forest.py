@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Choice, Int, hparam
+from shiftproof.data.base import Progress, silent
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
 from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.exact import Exact
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.table_models import TreeModel, forest_model
 

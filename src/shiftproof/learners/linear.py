@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, hparam
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, judge, single
 from shiftproof.learners.criterion import calibrated_risk
 from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.exact import Exact
 from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
 from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
