@@ -51,14 +51,12 @@ def description(model: TrainedModel) -> dict[str, Any]:
             "shape": ["n", *shape],
             "dtype": dtype,
         },
-        "output": {"name": _output(model), "shape": ["n"], "dtype": "float32"},
+        "output": {"name": _output(model), "shape": _output_shape(model), "dtype": "float32"},
         **({"targets": list(model.targets)} if model.targets else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
         "algorithm": model.config.algorithm,
         "backbone": model.config.frozen.get("backbone", model.config.backbone),
     }
-    if model.classes:
-        described["output"]["shape"].append(model.task.num_outputs)
     if isinstance(model.network.algorithm, Exact):
         described["members"] = model.network.algorithm.ensemble.described()
     if isinstance(model.form, TableForm):
@@ -83,6 +81,10 @@ def description(model: TrainedModel) -> dict[str, Any]:
             "a prediction depends on its batch: pass all samples of one domain at once"
         )
     return described
+
+
+def _output_shape(model: TrainedModel) -> list[Any]:
+    return ["n"] if model.target else ["n", model.task.num_outputs]
 
 
 def to_onnx(model: TrainedModel) -> bytes:
@@ -137,10 +139,9 @@ def _graph(model: TrainedModel) -> Any:
     if exact:
         last = add_ensemble(graph, learner.ensemble, model.task, last)
     graph.nodes.append(helper.make_node("Identity", [last], [_output(model)]))
-    outputs: list[Any] = ["n", model.task.num_outputs] if model.classes else ["n"]
     kind = {"float64": DOUBLE, "float32": FLOAT, "uint8": BYTE}[inputs_of(model)[0]]
     inputs = helper.make_tensor_value_info(INPUT, kind, ["n", *inputs_of(model)[1]])
-    output = helper.make_tensor_value_info(_output(model), FLOAT, outputs)
+    output = helper.make_tensor_value_info(_output(model), FLOAT, _output_shape(model))
     return helper.make_model(
         helper.make_graph(graph.nodes, "model", [inputs], [output], graph.constants),
         opset_imports=[helper.make_opsetid(domain, number) for domain, number in OPSETS.items()],

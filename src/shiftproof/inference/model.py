@@ -47,11 +47,11 @@ from shiftproof.inference.model_file import (
     MODEL,
     model_bytes,
     read_model,
-    under,
     valid_model,
     why_missing,
 )
 from shiftproof.inference.typicality import Typicality
+from shiftproof.learners.array_model import under
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact

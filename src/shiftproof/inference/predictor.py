@@ -19,7 +19,7 @@ from shiftproof.data.input_forms import InputForm, Inputs, ReadyInputs, TableFor
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
 from shiftproof.data.within_domain import standardized_by_site
 from shiftproof.inference.model import RowPredictor, without_labels
-from shiftproof.inference.model_file import under
+from shiftproof.learners.array_model import under
 from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.side_by_side import StandardUnits

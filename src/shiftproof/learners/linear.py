@@ -50,7 +50,7 @@ class LinearCandidate(Candidate):
             return found.predict(rows)
         path = logistic_path(fitted, train.y, train.classes, self._weights(train), self.variants)
         solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
-        return np.stack([probabilities(rows, *solution) for solution in solutions])
+        return np.stack([probabilities(rows @ w.T + b) for w, b in solutions])
 
     def seconds(self, size: Size) -> float:
         """Estimate the time: about 40 products with the data, and back, for each penalty."""
@@ -80,9 +80,8 @@ class LinearCandidate(Candidate):
         for variant, (coefficients, intercepts) in solutions:
             for place, fold in enumerate(names):
                 held = folds == fold
-                found[variant, held] = probabilities(
-                    rows[held], coefficients[place], intercepts[place]
-                )
+                logits = rows[held] @ coefficients[place].T + intercepts[place]
+                found[variant, held] = probabilities(logits)
             risks.append(calibrated_risk(found[variant], samples.y, shares))
             if len(risks) - 1 - int(np.argmin(risks)) >= PATIENCE:
                 weaker = np.array(self.variants) < self.variants[variant]

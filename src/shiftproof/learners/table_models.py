@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, softmax  # type: ignore[import-untyped]
 
-from shiftproof.learners.array_model import ArrayModel, Part, require
+from shiftproof.learners.array_model import ArrayModel, Part, require, under
 from shiftproof.learners.encoding import Encoder
+from shiftproof.learners.logistic import probabilities
 
 # The prefix of the names of an encoder's arrays.
 ENCODER = "encoder."
@@ -42,11 +42,7 @@ class TableModel(ArrayModel):
 
         `sizes` has the number of raw columns and of all classes.
         """
-        inner = {
-            name.removeprefix(ENCODER): array
-            for name, array in arrays.items()
-            if name.startswith(ENCODER)
-        }
+        inner = under(ENCODER, arrays)
         encoder = Encoder.from_arrays(inner, sizes) if inner else None
         features = sizes["columns"] if encoder is None else encoder.width
         rest = {name: array for name, array in arrays.items() if not name.startswith(ENCODER)}
@@ -74,13 +70,7 @@ class TableModel(ArrayModel):
 
         Numbers [n, 1] are returned unchanged.
         """
-        if not self.is_classifier:
-            return logits
-        if logits.shape[1] > 1:
-            chances: np.ndarray = softmax(logits, axis=1)
-            return chances
-        second = expit(logits)
-        return np.hstack([1 - second, second])
+        return probabilities(logits) if self.is_classifier else logits
 
     def _logits(self) -> int:
         """Return the number of logits, or 1 for numbers."""
