@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, quoted
@@ -29,10 +30,10 @@ from shiftproof.data.input_forms import (
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import refuse_address
 from shiftproof.data.tables.array_files import array_samples, is_array_file
-from shiftproof.data.tables.cell_types import named, texts
-from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.cell_types import cells_of
+from shiftproof.data.tables.column_names import column_name
 from shiftproof.data.tables.preprocessing import unseen_notes
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.read import as_table, is_frame, read_table
 from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:
@@ -84,9 +85,9 @@ class SampleRequest:
                 raise DataError(f"{path} is {kind}, but the model takes rows of a table")
             if self.image is not None:
                 raise InvalidValue("`image` is for models of images, but this one takes a table")
-            return [self._rows(read_frame(path), path.name, form)]
+            return [self._rows(read_table(path), path.name, form)]
         if len(form.input_shape) == 1 and path.is_file():
-            return [self._rows(read_frame(path), path.name, form)]
+            return [self._rows(read_table(path), path.name, form)]
         if not isinstance(form, ImageForm):
             shape = ", ".join(map(str, form.input_shape))
             raise DataError(
@@ -102,7 +103,7 @@ class SampleRequest:
         return [self._manifest(path, form, progress)]
 
     def _frame(self, frame: pd.DataFrame, form: InputForm) -> Samples:
-        if not hasattr(frame, "columns"):
+        if not is_frame(frame):
             raise DataError(
                 f"`data` must be a path or a data frame, not {type(frame).__name__}; arrays and"
                 " lists of image files are for the model's own `predict`"
@@ -111,30 +112,32 @@ class SampleRequest:
             raise InvalidValue(f"`options` are for dataset names, not for {FRAME}")
         if isinstance(form, ImageForm):
             raise DataError(f"the model takes images, not {FRAME}: pass a folder or a list of them")
-        return self._rows(frame, FRAME, form)
+        return self._rows(as_table(frame, FRAME), FRAME, form)
 
-    def _rows(self, frame: pd.DataFrame, table: str, form: InputForm) -> Samples:
-        frame = named(frame, table)
-        inputs = self._inputs(frame, table, form)
+    def _rows(self, rows: pa.Table, table: str, form: InputForm) -> Samples:
+        inputs = self._inputs(rows, table, form)
         notes: tuple[str, ...] = ()
         if isinstance(form, TableForm):
-            notes = tuple(unseen_notes(form.columns.columns, frame))
-        return replace(self._described(frame, table), inputs=inputs, notes=notes)
+            notes = tuple(unseen_notes(form.columns.columns, rows))
+        return replace(self._described(rows, table, len(rows)), inputs=inputs, notes=notes)
 
-    def _described(self, frame: pd.DataFrame, table: str) -> Samples:
+    def _described(self, rows: pa.Table, table: str, count: int) -> Samples:
         """Return the names, labels and domains of a table's rows, without inputs."""
-        names: dict[str, Sequence[Any]] = {"row": range(1, len(frame) + 1)}
-        names |= {
-            c: frame[c].tolist() for c in (column_of(frame, table, "keep", k) for k in self.keep)
-        }
-        labels = domains = None
-        if self.labelled:
-            labels = _texts(frame[column_of(frame, table, "label", self._column("label"))])
+
+        def texts(role: str) -> list[str | None]:
+            column = column_name(rows.column_names, table, role, self._column(role))
+            return cells_of(rows, column).text_list
+
+        names: dict[str, Sequence[Any]] = {"row": range(1, count + 1)}
+        for given in self.keep:
+            column = column_name(rows.column_names, table, "keep", given)
+            names[column] = rows.column(column).to_pylist()
+        labels = texts("label") if self.labelled else None
+        domains = None
         plain = "by" not in self.usual  # with `by`, the column holds e.g. dates, not domains
-        if self.domain is not None or (plain and self._column("domain") in frame):
-            found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
-            domains = ["none" if name is None else name for name in found]
-        return Samples(as_ready(np.zeros((len(frame), 0))), names, labels, domains)
+        if self.domain is not None or (plain and self._column("domain") in rows.column_names):
+            domains = ["none" if name is None else name for name in texts("domain")]
+        return Samples(as_ready(np.zeros((count, 0))), names, labels, domains)
 
     def _column(self, what: str) -> str | None:
         given: str | None = getattr(self, what)
@@ -165,15 +168,16 @@ class SampleRequest:
         return replace(samples, notes=(*notes, *samples.notes))
 
     def _manifest(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
-        frame = named(read_frame(path), path.name)
-        column = column_of(frame, path.name, "image", self._column("image"))
-        described = self._described(frame, path.name)
-        codes, _ = texts(frame[column])
+        table = read_table(path)
+        column = column_name(table.column_names, path.name, "image", self._column("image"))
+        described = self._described(table, path.name, len(table))
+        codes, _ = cells_of(table, column).texts
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0]) + 1
             raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
-        root, _ = image_root(path, [str(value).strip() for value in frame[column][:1]])
-        paths = [root / str(value).strip() for value in frame[column]]
+        values = [str(value).strip() for value in table.column(column).to_pylist()]
+        root, _ = image_root(path, values[:1])
+        paths = [root / value for value in values]
         samples = _images(paths, form, progress, described.labels, described.domains)
         kept = {name: described.names[name] for name in self.keep}
         return replace(samples, names={**samples.names, **kept}) if kept else samples
@@ -188,7 +192,7 @@ class SampleRequest:
                 " put labels.npy in the same folder"
             )
         if found.images is None:
-            inputs = self._inputs(found.frame, path.name, form)
+            inputs = self._inputs(found.table, path.name, form)
         elif isinstance(form, TableForm):
             inputs = form.read(found.images, table=path.name)
         else:
@@ -198,16 +202,21 @@ class SampleRequest:
         named_roles |= {"by": self.usual["by"]} if "by" in self.usual else {}
         own = None if self.domain is None else found.domain
         plain = replace(self, label=None, domain=own, usual=named_roles)
-        described = plain._described(found.frame, path.name)
+        described = plain._described(found.table, path.name, found.size)
         return replace(described, inputs=inputs)
 
-    def _inputs(self, frame: pd.DataFrame, table: str, form: InputForm) -> Inputs:
+    def _inputs(self, rows: pa.Table, table: str, form: InputForm) -> Inputs:
         """Convert the rows of a table to model inputs.
 
         Columns are found by name.  Vectors with other names than in training, and all vectors for a
         model without columns, are used in their order in the table.
         """
-        vectors = [name for own in vectors_in(frame.columns).values() for name in own]
+        parts = vectors_in(rows.column_names).values()
+        vectors = [name for components in parts for name in components]
+
+        def block() -> np.ndarray:
+            return np.stack([np.array(rows.column(name)) for name in vectors], axis=1)
+
         if not isinstance(form, TableForm):
             if not vectors:
                 shape = ", ".join(map(str, form.input_shape))
@@ -215,16 +224,16 @@ class SampleRequest:
                     f"{table} has no vectors, but the model takes [n, {shape}]: pass a Parquet file"
                     " with a list column, a table with columns v[0], v[1], …, or a .npy file"
                 )
-            return form.read(frame[vectors].to_numpy())
+            return form.read(block())
         known = [column.name for column in form.columns.columns.columns]
-        unknown = not set(known) & set(frame.columns)
+        unknown = not set(known) & set(rows.column_names)
         renamed = unknown and len(vectors) == len(known)
         if unknown and vectors and not renamed and len(vectors_in(known)) == 1:
             raise DataError(
                 f"{table} has vectors of {counted(len(vectors), 'number')}, but the model takes"
                 f" {len(known)}"
             )
-        return form.read(frame[vectors].to_numpy() if renamed else frame, table=table)
+        return form.read(block() if renamed else rows, table=table)
 
     def _dataset(self, name: str, form: InputForm, seed: int, progress: Progress) -> list[Samples]:
         request = DataRequest(name, self.options, self.label, self.domain, self.image)
@@ -272,10 +281,3 @@ def _images(
     shown = [str(path if relative_to is None else path.relative_to(relative_to)) for path in paths]
     files = ImageFiles(records, ImageView(form.image_size, augment=False))
     return Samples(files, {"path": shown}, labels, domains, notes).take(good)
-
-
-def _texts(series: pd.Series) -> list[str | None]:
-    """Return a column as strings, with None for missing values."""
-    codes, found = texts(series)
-    lookup = [*found, None]
-    return [lookup[code] for code in codes]

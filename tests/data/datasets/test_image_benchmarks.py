@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from _internals import (
-    COUNTS as DOMAIN_NET_COUNTS,
+    DOMAIN_NET_COUNTS,
     PACS,
     DataError,
     DomainNet,

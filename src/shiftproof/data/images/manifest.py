@@ -18,11 +18,11 @@ from shiftproof.core.text import counted, listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
 from shiftproof.data.images.walk import image_root
-from shiftproof.data.tables.cell_types import text_of
-from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.cell_types import cells_of, text_of
+from shiftproof.data.tables.column_names import column_name
 from shiftproof.data.tables.groups import Groups, grouped
 from shiftproof.data.tables.label_kind import AUTO, one_label
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.read import read_table
 
 
 def load_manifest(
@@ -41,13 +41,15 @@ def load_manifest(
     or at one below it (`image_root`).  `task` says whether labels are classes or numbers; by
     default they are classes, unless they cannot be (`image_label_kind`).
     """
-    frame = read_frame(manifest)
-    images = frame[column_of(frame, manifest.name, "image", image)]
-    label = one_label(list(frame.columns), manifest.name, label)
-    place = column_of(frame, manifest.name, "domain", domain)
-    if place == label:
-        raise InvalidValue(f"`label` and `domain` name the same column, {place!r}")
-    groups = grouped(frame[label], frame[place], manifest.name, task, images=True)
+    table = read_table(manifest)
+    columns = table.column_names
+    images = table.column(column_name(columns, manifest.name, "image", image)).to_pylist()
+    label = one_label(columns, manifest.name, label)
+    domain = column_name(columns, manifest.name, "domain", domain)
+    if domain == label:
+        raise InvalidValue(f"`label` and `domain` name the same column, {domain!r}")
+    label_cells, domain_cells = cells_of(table, label), cells_of(table, domain)
+    groups = grouped(label_cells, domain_cells, manifest.name, task, images=True)
     root, notes = image_root(manifest, [str(value) for value in images[:1]])
     notes += groups.notes
     samples, nameless = [], []
