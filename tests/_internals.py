@@ -58,9 +58,8 @@ _NAMES = {
         "training_view"
     ),
     "data.images.findings": "EXAMPLES ImageCheck LabelledImage check_images",
-    "data.images.folder": "find_images load_image_folder",
+    "data.images.folder": "find_images",
     "data.images.index": "INDEX ImageRecord MOST_PIXELS THUMBNAIL_SIDE decode scan thumbnail",
-    "data.images.manifest": "load_manifest",
     "data.images.near_identical": "near_identical",
     "data.input_forms": "ImageForm TableForm TensorForm as_ready",
     "data.library.base": (

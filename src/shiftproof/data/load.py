@@ -14,9 +14,9 @@ from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.folder import load_image_folder
-from shiftproof.data.images.manifest import SUFFIX, load_camera_traps, load_manifest
+from shiftproof.data.images.files import ImageView, image_dataset
+from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.manifest import SUFFIX, camera_traps, manifest_images
 from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.cell_types import cells_of
@@ -72,37 +72,45 @@ class DataRequest:
             kind = f"option of {self.data}"
             return resolve(source, source.card.regime, self.options, kind).load(seed, progress)
         path = require_data(self.data)
-        if path.is_dir():
-            self.refuse_columns(f"{self.data} is a folder of images")
-            view = resolve(ImageView, "large-image", self.options, "option of an image folder")
-            return load_image_folder(path, view, progress)
         if not path.exists():
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
+        is_list = path.suffix.lower() == SUFFIX
+        if path.is_dir() or (self.image is not None and not is_array_file(path)) or is_list:
+            return self._images(path, progress)
         if is_array_file(path):
             return self._arrays(path)
-        if path.suffix.lower() == SUFFIX:
+        header = feature_header(path) if self._names_no_columns else None
+        if header is not None:
+            return feature_dataset(path, header, self.drop)
+        return self.table(read_table(path), path.name)
+
+    def _images(self, path: Path, progress: Progress) -> DomainDataset:
+        """Load a folder of images, a list of camera traps or a manifest."""
+        name = path.stem
+        classes: tuple[str, ...] | None = None
+        targets: tuple[str, ...] = ()
+        columns: tuple[str, ...] = ()
+        if path.is_dir():
+            self.refuse_columns(f"{self.data} is a folder of images")
+            samples, notes = find_images(path)
+            name, kind = path.absolute().name, "an image folder"
+        elif path.suffix.lower() == SUFFIX:
             replace(self, domain=None).refuse_columns(f"{self.data} lists camera traps")
-            view = resolve(ImageView, "large-image", self.options, "option of camera traps")
-            return load_camera_traps(path, view, self.domain, progress)
-        if self.image is None:
-            header = feature_header(path) if self._names_no_columns else None
-            if header is not None:
-                return feature_dataset(path, header, self.drop)
-            return self.table(read_table(path), path.name)
-        for name in ("drop", "categorical", "by", "pool_below", "weights_column"):
-            if getattr(self, name):
-                raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
-        view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
-        dataset = load_manifest(
-            path,
-            view,
-            image=self.image,
-            label=self.label,
-            domain=self.domain,
-            task=self.task,
-            progress=progress,
+            samples, notes = camera_traps(path, self.domain)
+            kind = "camera traps"
+        else:
+            others = replace(self, label=None, domain=None, image=None)
+            others.refuse_columns(f"{self.data} is a manifest of images", "tables")
+            samples, notes, groups = manifest_images(
+                path, str(self.image), self.label, self.domain, self.task
+            )
+            kind, columns = "an image manifest", ("label", "domain", "image")
+            classes, targets = groups.classes, groups.targets
+        view = resolve(ImageView, "large-image", self.options, f"option of {kind}")
+        dataset = image_dataset(
+            name, samples, view, classes=classes, targets=targets, notes=notes, progress=progress
         )
-        return self._with_columns(dataset, "label", "domain", "image")
+        return self._with_columns(dataset, *columns) if columns else dataset
 
     @property
     def _names_no_columns(self) -> bool:
@@ -165,12 +173,12 @@ class DataRequest:
         )
         return self._with_columns(dataset, "label", "domain")
 
-    def refuse_columns(self, because: str) -> None:
+    def refuse_columns(self, because: str, what: str = "tables and manifests") -> None:
         """Raise if a column is named; called for data without columns."""
         named = ("label", "domain", "image", "drop", "categorical", "by", "pool_below")
         for name in (*named, "weights_column"):
             if getattr(self, name):
-                raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
+                raise InvalidValue(f"`{name}` is for {what}; {because}")
 
     def check_task(self, *, tables: bool) -> None:
         """Raise if `task` is unknown, or is regression for data whose labels are classes."""

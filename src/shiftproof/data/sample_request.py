@@ -28,7 +28,7 @@ from shiftproof.data.input_forms import (
     as_ready,
 )
 from shiftproof.data.load import DataRequest
-from shiftproof.data.not_data import refuse_address
+from shiftproof.data.not_data import require_path
 from shiftproof.data.tables.array_files import array_samples, is_array_file
 from shiftproof.data.tables.cell_types import cells_of
 from shiftproof.data.tables.column_names import column_name
@@ -65,51 +65,40 @@ class SampleRequest:
 
     def read(self, form: InputForm, seed: int, progress: Progress = silent) -> list[Samples]:
         """Read the samples: one part per domain for a dataset name, otherwise a single part."""
-        if not isinstance(self.data, str):
-            return [self._frame(self.data, form)]
-        path = Path(self.data).expanduser()
-        if self.data in DATASETS:
+        if isinstance(self.data, str) and self.data in DATASETS:
             return self._dataset(self.data, form, seed, progress)
         if self.options:
-            raise InvalidValue(f"`options` are for dataset names, but {self.data} is a path")
-        refuse_address(self.data)
+            what = f"but {self.data} is a path" if isinstance(self.data, str) else f"not {FRAME}"
+            raise InvalidValue(f"`options` are for dataset names, {what}")
+        if not isinstance(self.data, str):
+            return [self._frame(self.data, form)]
+        path = require_path(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
         if is_array_file(path):
             return [self._array(path, form)]
-        if path.suffix.lower() == CAMERA_TRAPS and path.is_file():
-            return [self._traps(path, form, progress)]
-        if isinstance(form, TableForm):
-            if path.is_dir() or path.suffix.lower() in SUFFIXES:
-                kind = "a folder" if path.is_dir() else "an image"
-                raise DataError(f"{path} is {kind}, but the model takes rows of a table")
-            if self.image is not None:
-                raise InvalidValue("`image` is for models of images, but this one takes a table")
-            return [self._rows(read_table(path), path.name, form)]
-        if len(form.input_shape) == 1 and path.is_file():
-            return [self._rows(read_table(path), path.name, form)]
-        if not isinstance(form, ImageForm):
-            shape = ", ".join(map(str, form.input_shape))
+        if isinstance(form, ImageForm):
+            return [self._images(path, form, progress)]
+        suffix = path.suffix.lower()
+        if path.is_dir() or suffix in (*SUFFIXES, CAMERA_TRAPS):
+            holds = "is a folder" if path.is_dir() else "lists images"
+            holds = "is an image" if suffix in SUFFIXES else holds
+            raise DataError(f"{path} {holds}, but the model takes {_described_form(form)}")
+        if self.image is not None:
+            raise InvalidValue("`image` is for models of images, but this one takes a table")
+        if len(form.input_shape) != 1:
             raise DataError(
-                f"the model takes arrays of shape [n, {shape}]: pass a .npy file or a dataset name,"
-                f" not {path}"
+                f"the model takes {_described_form(form)}: pass a .npy file or a dataset name, not"
+                f" {path}"
             )
-        if path.is_dir():
-            return [self._folder(path, form, progress)]
-        if path.suffix.lower() in SUFFIXES:
-            if self.labelled:
-                raise DataError(f"{path} is one image, without a label; pass DIR/domain/class/*")
-            return [_images([path], form, progress)]
-        return [self._manifest(path, form, progress)]
+        return [self._rows(read_table(path), path.name, form)]
 
-    def _frame(self, frame: pd.DataFrame, form: InputForm) -> Samples:
+    def _frame(self, frame: Any, form: InputForm) -> Samples:
         if not is_frame(frame):
             raise DataError(
                 f"`data` must be a path or a data frame, not {type(frame).__name__}; arrays and"
                 " lists of image files are for the model's own `predict`"
             )
-        if self.options:
-            raise InvalidValue(f"`options` are for dataset names, not for {FRAME}")
         if isinstance(form, ImageForm):
             raise DataError(f"the model takes images, not {FRAME}: pass a folder or a list of them")
         return self._rows(as_table(frame, FRAME), FRAME, form)
@@ -143,67 +132,83 @@ class SampleRequest:
         given: str | None = getattr(self, what)
         return given if given is not None else self.usual.get(what)
 
-    def _folder(self, folder: Path, form: ImageForm, progress: Progress) -> Samples:
-        if not self.labelled:
-            paths = list(images_below(folder))
+    def _images(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
+        """Read a folder, a list of camera traps, a single image or a manifest."""
+        labels: Sequence[str | None] | None = None
+        domains: Sequence[str] | None = None
+        notes: list[str] = []
+        names: dict[str, Sequence[Any]] = {}
+        if path.suffix.lower() == CAMERA_TRAPS or (path.is_dir() and self.labelled):
+            listed, notes = (
+                find_images(path)
+                if path.is_dir()
+                else camera_traps(path, self.domain, labelled=self.labelled)
+            )
+            paths = [image.path for image in listed]
+            domains = [image.domain for image in listed]
+            labels = [image.label for image in listed] if self.labelled else None
+        elif path.is_dir():
+            paths = list(images_below(path))
             if not paths:
-                raise DataError(f"{folder} holds no images ({', '.join(SUFFIXES[:5])}, …)")
-            return _images(paths, form, progress, relative_to=folder)
-        found, notes = find_images(folder)
-        labels, domains = [s.label for s in found], [s.domain for s in found]
-        samples = _images(
-            [s.path for s in found], form, progress, labels, domains, relative_to=folder
-        )
-        return replace(samples, notes=(*notes, *samples.notes))
+                raise DataError(f"{path} holds no images ({', '.join(SUFFIXES[:5])}, …)")
+        elif path.suffix.lower() in SUFFIXES:
+            if self.labelled:
+                raise DataError(f"{path} is one image, without a label; pass DIR/domain/class/*")
+            paths = [path]
+        else:
+            paths, described = self._manifest(path)
+            labels, domains = described.labels, described.domains
+            names = {name: described.names[name] for name in self.keep}
+        records = scan(paths, progress)
+        readable = np.array([i for i, record in enumerate(records) if record.readable], np.int64)
+        broken = [record for record in records if not record.readable]
+        if len(readable) == 0:
+            raise DataError(f"none of the {len(paths)} images can be read: {broken[0].error}")
+        if broken:
+            notes.append(
+                f"left out {len(broken)} of {len(paths)} images that cannot be read, the first"
+                f" {broken[0].path} ({broken[0].error})"
+            )
+        shown = [str(image.relative_to(path) if path.is_dir() else image) for image in paths]
+        files = ImageFiles(records, ImageView(form.image_size, augment=False))
+        samples = Samples(files, {"path": shown, **names}, labels, domains, tuple(notes))
+        return samples.take(readable)
 
-    def _traps(self, path: Path, form: InputForm, progress: Progress) -> Samples:
-        if not isinstance(form, ImageForm):
-            shape = ", ".join(map(str, form.input_shape))
-            raise DataError(f"{path.name} lists images, but the model takes [n, {shape}]")
-        found, notes = camera_traps(path, self.domain, labelled=self.labelled)
-        labels = [s.label for s in found] if self.labelled else None
-        samples = _images(
-            [s.path for s in found], form, progress, labels, [s.domain for s in found]
-        )
-        return replace(samples, notes=(*notes, *samples.notes))
-
-    def _manifest(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
+    def _manifest(self, path: Path) -> tuple[list[Path], Samples]:
+        """Return the paths of the images in a manifest, and their names, labels and domains."""
         table = read_table(path)
         column = column_name(table.column_names, path.name, "image", self._column("image"))
-        described = self._described(table, path.name, len(table))
         codes, _ = cells_of(table, column).texts
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0]) + 1
             raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
         values = [str(value).strip() for value in table.column(column).to_pylist()]
         root, _ = image_root(path, values[:1])
-        paths = [root / value for value in values]
-        samples = _images(paths, form, progress, described.labels, described.domains)
-        kept = {name: described.names[name] for name in self.keep}
-        return replace(samples, names={**samples.names, **kept}) if kept else samples
+        described = self._described(table, path.name, len(table))
+        return [root / value for value in values], described
 
     def _array(self, path: Path, form: InputForm) -> Samples:
-        found = array_samples(
+        arrays = array_samples(
             path, self.label, self.domain, usual=self.usual, labelled=self.labelled
         )
-        if self.labelled and found.label is None:
+        if self.labelled and arrays.label is None:
             raise DataError(
                 f"{path.name} has no labels: set `label` to one of its arrays or to a .npy file, or"
                 " put labels.npy in the same folder"
             )
-        if found.images is None:
-            inputs = self._inputs(found.table, path.name, form)
-        elif isinstance(form, TableForm):
-            inputs = form.read(found.images, table=path.name)
+        if arrays.images is None:
+            inputs = self._inputs(arrays.table, path.name, form)
         else:
-            inputs = form.read(found.images)
-        roles = {"label": found.label, "domain": found.domain}
-        named_roles = {role: name for role, name in roles.items() if name is not None}
-        named_roles |= {"by": self.usual["by"]} if "by" in self.usual else {}
-        own = None if self.domain is None else found.domain
-        plain = replace(self, label=None, domain=own, usual=named_roles)
-        described = plain._described(found.table, path.name, found.size)
-        return replace(described, inputs=inputs)
+            given: dict[str, Any] = {"table": path.name} if isinstance(form, TableForm) else {}
+            inputs = form.read(arrays.images, **given)
+        usual = {"label": arrays.label, "domain": arrays.domain, "by": self.usual.get("by")}
+        request = replace(
+            self,
+            label=None,
+            domain=None if self.domain is None else arrays.domain,
+            usual={role: name for role, name in usual.items() if name is not None},
+        )
+        return replace(request._described(arrays.table, path.name, arrays.size), inputs=inputs)
 
     def _inputs(self, rows: pa.Table, table: str, form: InputForm) -> Inputs:
         """Convert the rows of a table to model inputs.
@@ -243,11 +248,11 @@ class SampleRequest:
                 f"{dataset.name} has inputs of shape {dataset.input_shape}, but the model takes"
                 f" {form.input_shape}"
             )
-        found = []
+        parts = []
         for domain in dataset.domains:
             x = domain.given.x
             labels = [dataset.classes[label] for label in domain.label_array.tolist()]
-            found.append(
+            parts.append(
                 Samples(
                     x if isinstance(x, LazyInputs) else as_ready(domain.rows()),
                     {"row": range(1, len(domain) + 1)},
@@ -255,29 +260,10 @@ class SampleRequest:
                     [domain.name] * len(domain),
                 )
             )
-        return found
+        return parts
 
 
-def _images(
-    paths: Sequence[Path],
-    form: ImageForm,
-    progress: Progress,
-    labels: Sequence[str | None] | None = None,
-    domains: Sequence[str] | None = None,
-    relative_to: Path | None = None,
-) -> Samples:
-    """Return the readable images, with a note on the unreadable ones."""
-    records = scan(paths, progress)
-    good = np.array([i for i, record in enumerate(records) if record.readable], dtype=np.int64)
-    broken = [record for record in records if not record.readable]
-    if len(good) == 0:
-        raise DataError(f"none of the {len(paths)} images can be read: {broken[0].error}")
-    notes: tuple[str, ...] = ()
-    if broken:
-        notes = (
-            f"left out {len(broken)} of {len(paths)} images that cannot be read, the first"
-            f" {broken[0].path} ({broken[0].error})",
-        )
-    shown = [str(path if relative_to is None else path.relative_to(relative_to)) for path in paths]
-    files = ImageFiles(records, ImageView(form.image_size, augment=False))
-    return Samples(files, {"path": shown}, labels, domains, notes).take(good)
+def _described_form(form: InputForm) -> str:
+    if isinstance(form, TableForm):
+        return "rows of a table"
+    return f"arrays of shape [n, {', '.join(map(str, form.input_shape))}]"
