@@ -1,7 +1,12 @@
 import json
 
+import narwhals as nw
+import pandas as pd
+import pyarrow as pa
 import pytest
 from _internals import DataRequest, InvalidValue
+
+from shiftproof import load
 
 
 def test_a_request_survives_json_and_loads_the_same(tmp_path):
@@ -27,3 +32,11 @@ def test_options_of_a_dataset_by_name():
     assert small.load(1).fingerprint != small.load(2).fingerprint
     with pytest.raises(InvalidValue, match="`image` is for tables and manifests"):
         DataRequest("colored-mnist-irm", image="x").load(seed=0)
+
+
+@pytest.mark.parametrize("library", [pa.table, pd.DataFrame, lambda d: nw.from_native(pa.table(d))])
+def test_frames_of_any_library_are_the_same_data(library):
+    columns = {"age": [1.5, None, 3.0, 4.0], "label": list("abab"), "domain": [1, 1, 2, 2]}
+    dataset = load(library(columns))
+    assert dataset.domain_names == ("1", "2")
+    assert dataset.fingerprint == load(pd.DataFrame(columns)).fingerprint

@@ -35,6 +35,7 @@ def from_arrays(
     backbone: str | None = None,
     task: str = AUTO,
     weight: np.ndarray | None = None,
+    fewest_domains: int = 2,
 ) -> DomainDataset:
     """Return a dataset of samples `x` with labels `y` and domains `domain`, one per sample.
 
@@ -62,9 +63,12 @@ def from_arrays(
     if len(inputs) == 0:
         raise DataError("`x` is empty")
     if isinstance(inputs, pa.Table):
-        dataset = rows_dataset(inputs, labels, domains, name, weight=weight, task=task)
+        dataset = rows_dataset(
+            inputs, labels, domains, name, weight=weight, task=task, fewest_domains=fewest_domains
+        )
     else:
-        groups = grouped(labels, domains, name, task).with_weights(weight, f"a weight of {name}")
+        groups = grouped(labels, domains, name, task, fewest_domains=fewest_domains)
+        groups = groups.with_weights(weight, f"a weight of {name}")
         dataset = (_table if inputs.ndim == 2 else _images)(inputs, groups, name)
     return replace(dataset, regime=regime or dataset.regime, backbone=backbone or dataset.backbone)
 

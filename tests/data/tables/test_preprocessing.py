@@ -257,7 +257,7 @@ def test_nothing_of_held_out_samples_leaks():
     ],
 )
 def test_kinds(values, kind):
-    assert Cells("a", pa.chunked_array([arrow_array(pd.Series(values))])).kind == kind
+    assert Cells("a", pa.chunked_array([arrow_array(pd.Series(values))])).holds == kind
 
 
 def test_texts():

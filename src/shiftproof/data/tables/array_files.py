@@ -129,27 +129,30 @@ def _role_array(
     labelled: bool,
 ) -> _Role:
     """Find the array of labels or domains; one from a file is added to `arrays` as `role`."""
-    if given is not None and _parts(given, arrays):
-        return _Role(given)
-    if given is not None and not given.lower().endswith(".npy"):
-        lacking = next(part for part in given.split(",") if part.strip() not in arrays).strip()
-        raise DataError(
-            f"{path.name} has no array {quoted(lacking)}, only {listed(sorted(arrays))}; set"
-            f" `{role}` to one of them, or to a .npy file"
-        )
-    if given is None and path.suffix.lower() == ".npz":
+    files = [path.with_name(f"{name}.npy") for name in USUAL[role]]
+    if given is not None:
+        if _parts(given, arrays):
+            return _Role(given)
+        if not given.lower().endswith(".npy"):
+            lacking = next(part for part in given.split(",") if part.strip() not in arrays).strip()
+            raise DataError(
+                f"{path.name} has no array {quoted(lacking)}, only {listed(sorted(arrays))}; set"
+                f" `{role}` to one of them, or to a .npy file"
+            )
+        files = [Path(given).expanduser()]
+        if files[0].absolute() == path.absolute():
+            raise DataError(
+                f"`{role}` names {path.name}, which holds the inputs; name another file"
+            )
+        if not files[0].is_file():
+            raise DataError(f"no such file: {given}")
+    elif path.suffix.lower() == ".npz":
         names = (*([usual] if usual else []), *USUAL[role])
         return _Role(next((name for name in names if _parts(name, arrays)), None))
-    if given is None and role == "label" and not labelled:
+    elif role == "label" and not labelled:
         return _Role(None)
-    if given is not None and Path(given).expanduser().absolute() == path.absolute():
-        raise DataError(f"`{role}` names {path.name}, which holds the inputs; name another file")
-    beside = [path.with_name(f"{name}.npy") for name in USUAL[role]]
-    choices = beside if given is None else [Path(given).expanduser()]
-    file = next((file for file in choices if file.is_file() and file != path), None)
+    file = next((file for file in files if file.is_file() and file != path), None)
     if file is None:
-        if given is not None:
-            raise DataError(f"no such file: {given}")
         return _Role(None)
     (arrays[role],) = read_arrays(file).values()
     return _Role(role, file.name)

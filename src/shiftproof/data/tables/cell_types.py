@@ -5,10 +5,10 @@ A table is a pyarrow table, whatever it was read from (`tables.read`).
 
 from __future__ import annotations
 
-import numbers
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -36,7 +36,7 @@ _DATE = re.compile(
     r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([T ].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}( .*)?"
 )
 
-CellKind = Literal["number", "category", "date", "empty", "other"]
+Content = Literal["number", "category", "date", "empty", "other"]
 
 
 def text_of(value: object) -> str | None:
@@ -52,9 +52,9 @@ def text_of(value: object) -> str | None:
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, numbers.Integral):
+    if isinstance(value, Integral):
         return str(int(value))
-    if isinstance(value, numbers.Real):
+    if isinstance(value, Real):
         if value != value:
             return None
         number = float(value)
@@ -85,11 +85,11 @@ class Cells:
         return bool(pa.types.is_boolean(self.array.type))
 
     @property
-    def holds_numbers(self) -> bool:
-        """Whether the cells are stored as numbers."""
-        kind, types = self.array.type, pa.types
-        stored = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
-        return any(is_stored(kind) for is_stored in stored)
+    def is_numeric(self) -> bool:
+        """Whether the cells are stored as numbers, or as true and false."""
+        types = pa.types
+        numeric = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+        return any(is_type(self.array.type) for is_type in numeric)
 
     @cached_property
     def texts(self) -> tuple[np.ndarray, list[str]]:
@@ -119,7 +119,7 @@ class Cells:
         An infinite number is an error: it comes from a failed computation, so neither it nor the
         mean of the other values can replace the true value.
         """
-        if self.holds_numbers:
+        if self.is_numeric:
             cells = np.array(self.array.cast(pa.float64(), safe=False))
         else:
             codes, names = self.texts
@@ -142,22 +142,22 @@ class Cells:
         return cells
 
     @cached_property
-    def kind(self) -> CellKind:
-        """The kind of the cells.
+    def holds(self) -> Content:
+        """What the cells hold.
 
         Text is a category, even if it spells numbers, unless all values are true or false (the
         numbers 1 and 0) or dates.
         """
+        stored, types = self.array.type, pa.types
         if self.array.null_count == len(self.array):
             return "empty"
-        if self.holds_numbers:
+        if self.is_numeric:
             return "number"
-        kind = self.array.type
-        if pa.types.is_dictionary(kind):
+        if types.is_dictionary(stored):
             return "category"
-        if pa.types.is_temporal(kind) or "pandas.period" in str(kind):
+        if types.is_temporal(stored) or "pandas.period" in str(stored):
             return "date"
-        if not any(is_text(kind) for is_text in (pa.types.is_string, pa.types.is_large_string)):
+        if not (types.is_string(stored) or types.is_large_string(stored)):
             return "other"
         _, names = self.texts
         if not names:
@@ -183,9 +183,9 @@ def arrow_array(values: Any) -> pa.Array:
     except (pa.ArrowException, ValueError, TypeError, OverflowError):
         cells = [None if value is None or value != value else value for value in values]
         there = [value for value in cells if value is not None]
-        if all(isinstance(value, numbers.Real) and not isinstance(value, bool) for value in there):
+        if all(isinstance(value, Real) and not isinstance(value, bool) for value in there):
             return pa.array([None if value is None else float(value) for value in cells])
-        if all(isinstance(value, str | numbers.Real | np.bool_) for value in there):
+        if all(isinstance(value, str | Real | np.bool_) for value in there):
             return pa.array([text_of(value) for value in cells], pa.string())
         return pa.array([None if value is None else {} for value in cells], pa.struct([]))
     return without_nan(array)

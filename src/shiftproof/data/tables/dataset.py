@@ -116,9 +116,11 @@ def rows_dataset(
     weight: np.ndarray | None = None,
     missing_indicators: bool = False,
     task: str = AUTO,
+    fewest_domains: int = 2,
 ) -> DomainDataset:
     """Build a dataset from features, labels, domains and weights, aligned by row."""
-    groups = grouped(label, domain, name, task).with_weights(weight, f"a weight of {name}")
+    groups = grouped(label, domain, name, task, fewest_domains=fewest_domains)
+    groups = groups.with_weights(weight, f"a weight of {name}")
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
@@ -140,7 +142,7 @@ def feature_columns(features: pa.Table, table: str) -> tuple[tuple[Column, ...],
     why = {"date": "dates; turn them into numbers to use them", "empty": "no values"}
     for name in features.column_names:
         cells = cells_of(features, name)
-        if cells.kind == "category":
+        if cells.holds == "category":
             codes, values = cells.texts
             if len(values) > MOST_CATEGORIES or (
                 len(values) > FEW and 2 * len(values) > (codes >= 0).sum()
@@ -150,8 +152,8 @@ def feature_columns(features: pa.Table, table: str) -> tuple[tuple[Column, ...],
             if not pa.types.is_dictionary(cells.array.type):
                 notes += _numbers_as_text(codes, values, name)
             chosen.append(Column(name, "category", tuple(sorted(values))))
-        elif cells.kind != "number":
-            left_out.setdefault(why.get(cells.kind, "neither numbers nor text"), []).append(name)
+        elif cells.holds != "number":
+            left_out.setdefault(why.get(cells.holds, "neither numbers nor text"), []).append(name)
         elif _counts_rows(cells):
             left_out.setdefault("row numbers", []).append(name)
         else:
@@ -171,6 +173,7 @@ def copies_of_label_or_domain(
     columns of distinct numbers are one-to-one.
     """
     kept = groups.domain >= 0
+    rows: Any = slice(None) if kept.all() else kept  # a slice copies nothing
     same_label = _proportional if groups.targets else one_to_one
     notes = []
     for position, column in enumerate(columns):
@@ -180,7 +183,7 @@ def copies_of_label_or_domain(
             ("label", groups.label, same_label),
             ("domain", groups.domain, one_to_one),
         ):
-            if same(x[kept, position], codes[kept]):
+            if same(x[rows, position], codes[rows]):
                 notes.append(
                     f"column {quoted(column.name)} determines the {what} exactly; if it is a copy,"
                     f" drop it: `drop={[column.name]!r}`"

@@ -60,7 +60,7 @@ def is_plain(columns: Sequence[str], by: str | None, pool_below: int) -> bool:
 
 def require_domains(column: Cells, table: str) -> None:
     """Raise if the domains are numbers that look like a measurement."""
-    if column.kind != "number":
+    if column.holds != "number":
         return
     codes, names = column.texts
     counts = dict(zip(names, np.bincount(codes[codes >= 0]).tolist(), strict=True))
@@ -100,8 +100,8 @@ def _periods(column: Cells, where: str, by: str) -> list[str | None]:
     day_first = series.dropna().astype(str).str.match(r"\d{1,2}\.\d{1,2}\.\d{4}").any()
     dates = pd.to_datetime(series, errors="coerce", dayfirst=bool(day_first), format="mixed")
     wrong = dates.isna() & series.notna()
-    if column.kind == "number" or wrong.any():
-        row = 0 if column.kind == "number" else int(np.flatnonzero(wrong)[0])
+    if column.holds == "number" or wrong.any():
+        row = 0 if column.holds == "number" else int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"{where} holds {quoted(str(series.iloc[row]))} in row {row + 1}, not a date;"
             f" `by={by!r}` is for dates"
@@ -125,7 +125,7 @@ def _bins(column: Cells, where: str, count: int) -> list[str | None]:
     """Return the bin of each number; edges are quantiles, so bins have about equally many rows."""
     if count < 2:
         raise InvalidValue(f"`by` must be at least 2 bins, not {count}")
-    if column.kind != "number":
+    if column.holds != "number":
         raise DataError(f"{where} holds no numbers; `by={count}` is for numbers")
     numbers = column.numbers(where)
     there = numbers[~np.isnan(numbers)]

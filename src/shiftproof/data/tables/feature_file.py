@@ -92,18 +92,18 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
 
     try:
         table = pq.read_table(path)
-        kept = [name for name in header["networks"] if name not in drop]
+        used = [name for name in header["networks"] if name not in drop]
         unknown = [name for name in drop if name not in header["networks"]]
         if unknown:
             raise UnknownName(f"network of {path.name}", unknown[0], header["networks"])
-        if not kept:
+        if not used:
             raise DataError(
                 f"`drop` must leave at least one network of {path.name}, not drop all of"
                 f" {listed(list(header['networks']))}"
             )
         if len(table) == 0:
             raise DataError(f"{path.name} has no rows")
-        blocks = [_block(table.column(name), name, path) for name in kept]
+        blocks = [_block(table.column(name), name, path) for name in used]
         known_domains = (*header["domains"], *header["extras"])
         domain, domains = _codes(cells_of(table, DOMAIN), known_domains, path)
         classes: tuple[str, ...] = ()
@@ -124,24 +124,24 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
         if extra.all():
             raise DataError(f"{path.name} has no domain to train on: all are extra")
         x = np.concatenate(blocks, axis=1)
-        made: dict[bool, list[Domain]] = {False: [], True: []}
+        parts: dict[bool, list[Domain]] = {False: [], True: []}
         for code, name in enumerate(domains):
             rows = np.flatnonzero(domain == code)
             if len(rows):
-                made[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
-        used = {name: _described(header["networks"][name]) for name in kept}
-        notes = [f"features of {'; '.join(used.values())}"]
+                parts[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
+        networks = [_described(header["networks"][name]) for name in used]
+        notes = [f"features of {'; '.join(networks)}"]
         read = {LABEL, DOMAIN, EXTRA, *header["networks"]}
         if others := [name for name in table.column_names if name not in read]:
             notes.append(f"left out, because {path.name} is a file of features: {listed(others)}")
         dataset = DomainDataset(
             path.name,
-            tuple(made[False]),
+            tuple(parts[False]),
             classes,
             regime="features",
             backbone="mlp",
             eval_every=int(header["eval_every"]),
-            extras=tuple(made[True]),
+            extras=tuple(parts[True]),
             notes=tuple(notes),
             columns={"label": LABEL, "domain": DOMAIN},
             targets=(str(header["target"]),) if header["target"] else (),
@@ -150,11 +150,11 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
         raise DataError(
             f"{path.name} is not a file of features ({reason_of(error, 120)}); write it again"
         ) from error
-    if len(kept) == 1:
+    if len(used) == 1:
         return dataset
     names = [
         component
-        for name, block in zip(kept, blocks, strict=True)
+        for name, block in zip(used, blocks, strict=True)
         for component in component_names(name, block.shape[1])
     ]
     return replace(dataset, preparation=Columns(tuple(Column(name, "number") for name in names)))

@@ -75,7 +75,13 @@ class Groups(NamedTuple):
 
 
 def grouped(
-    label: Cells, domain: Cells, table: str, task: str = AUTO, *, images: bool = False
+    label: Cells,
+    domain: Cells,
+    table: str,
+    task: str = AUTO,
+    *,
+    images: bool = False,
+    fewest_domains: int = 2,
 ) -> Groups:
     """Read the labels and the domains, and find the rows of each domain.
 
@@ -86,14 +92,14 @@ def grouped(
     kind, why = label_kind(label, table, task, images=images)
     codes, names = _names(domain, "domain", table)
     if kind == REGRESSION:
-        return _with_numbers(label, codes, names, table, why)
+        return _with_numbers(label, codes, names, table, why, fewest_domains)
     labels, classes = _names(label, "label", table)
     notes = [*why, *_left_out(labels < 0, codes, names)]
     kept = (labels >= 0) & (codes >= 0)
     labels, classes = _renumbered(np.where(kept, labels, -1), classes)
     codes, names = _renumbered(np.where(kept, codes, -1), names)
-    for what, found in (("class", classes), ("domain", names)):
-        _require_two(what, found, kept, table)
+    _require("class", classes, 2, kept, table)
+    _require("domain", names, fewest_domains, kept, table)
     if one_to_one(labels[kept], codes[kept]):
         notes.append(
             "each domain has one class of its own, so the domain determines the label exactly;"
@@ -109,7 +115,12 @@ def grouped(
 
 
 def _with_numbers(
-    label: Cells, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
+    label: Cells,
+    codes: np.ndarray,
+    names: list[str],
+    table: str,
+    why: tuple[str, ...],
+    fewest_domains: int,
 ) -> Groups:
     """Return the groups for labels that are numbers."""
     target = " ".join(label.name.split())
@@ -119,7 +130,7 @@ def _with_numbers(
     notes = [*why, *_left_out(missing, codes, names)]
     kept = ~missing & (codes >= 0)
     codes, names = _renumbered(np.where(kept, codes, -1), names)
-    _require_two("domain", names, kept, table)
+    _require("domain", names, fewest_domains, kept, table)
     if len(np.unique(own := numbers[kept])) < 2:
         raise DataError(
             f"{column} has one value only, {own[0]:g}, in"
@@ -147,12 +158,12 @@ def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> li
     return notes
 
 
-def _require_two(what: str, found: list[str], kept: np.ndarray, table: str) -> None:
-    if not found:
+def _require(what: str, names: list[str], fewest: int, kept: np.ndarray, table: str) -> None:
+    if not names:
         raise DataError(f"{table} has no row with both a label and a domain")
-    if len(found) == 1:
+    if len(names) < fewest:
         raise DataError(
-            f"{table} has one {what} only, {quoted(found[0])}, in"
+            f"{table} has one {what} only, {quoted(names[0])}, in"
             f" {counted(int(kept.sum()), 'row')}; at least two are needed"
         )
 
@@ -160,7 +171,7 @@ def _require_two(what: str, found: list[str], kept: np.ndarray, table: str) -> N
 def _names(cells: Cells, what: str, table: str) -> tuple[np.ndarray, list[str]]:
     """Return the index of each row's name (−1 if missing), and the sorted names."""
     column = f"the {what} column {quoted(cells.name)} of {table}"
-    if cells.kind == "other":
+    if cells.holds == "other":
         raise DataError(f"{column} holds neither numbers nor text")
     codes, names = cells.texts
     if not names:

@@ -69,7 +69,7 @@ def label_kind(
     """
     if (asked := checked_task(task)) != "auto":
         return asked, ()
-    if label.kind != "number" or label.is_logical:
+    if label.holds != "number" or label.is_logical:
         return CLASSIFICATION, ()
     column = f"the label column {quoted(label.name)} of {table}"
     numbers = label.numbers(column)

@@ -17,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.json_values import rebuilt
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.base import FittedPreparation, Preparation
 from shiftproof.data.tables.cell_types import cells_of
@@ -323,20 +324,13 @@ class FittedColumns(FittedPreparation):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FittedColumns:
         """Rebuild fitted columns exactly; files of version 0.1 have no notes."""
-        columns = tuple(
-            Column(column["name"], column["kind"], tuple(column["values"]))
-            for column in value["columns"]
-        )
-        parts = []
-        for part in value["parts"]:
-            given: dict[str, Any] = {
-                key: tuple(item) if isinstance(item, list) else item
-                for key, item in part.items()
-                if key != "kind"
-            }
-            parts.append(PARTS[part["kind"]](**given))
-        made = Columns(columns, value["missing_indicators"])
-        return cls(made, tuple(parts), tuple(value.get("notes", ())))
+        columns = rebuilt(tuple[Column, ...], value["columns"])
+        parts = [
+            rebuilt(PARTS[part["kind"]], {key: part[key] for key in part if key != "kind"})
+            for part in value["parts"]
+        ]
+        notes = tuple(value.get("notes", ()))
+        return cls(Columns(columns, value["missing_indicators"]), tuple(parts), notes)
 
 
 MOST_VALUES = 5
