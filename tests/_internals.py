@@ -61,7 +61,7 @@ _NAMES = {
     "data.images.folder": "find_images",
     "data.images.index": "INDEX ImageRecord MOST_PIXELS THUMBNAIL_SIDE decode scan thumbnail",
     "data.images.near_identical": "near_identical",
-    "data.input_forms": "ImageForm TableForm TensorForm as_ready",
+    "data.input_forms": "ImageForm TableForm TensorForm as_ready form_of",
     "data.library.base": (
         "Found completeness_notes expected_counts folder_of library_datasets local_copy "
         "shortages surplus"

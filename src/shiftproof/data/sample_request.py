@@ -120,7 +120,7 @@ class SampleRequest:
         names: dict[str, Sequence[Any]] = {"row": range(1, count + 1)}
         for given in self.keep:
             column = column_name(rows.column_names, table, "keep", given)
-            names[column] = rows.column(column).to_pylist()
+            names[column] = _python_values(rows.column(column))
         labels = texts("label") if self.labelled else None
         domains = None
         plain = "by" not in self.usual  # with `by`, the column holds e.g. dates, not domains
@@ -261,6 +261,15 @@ class SampleRequest:
                 )
             )
         return parts
+
+
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    """Return cells as Python values; whole numbers stay whole, also beside missing ones."""
+    import pandas as pd
+
+    whole = {pa.int64(): pd.Int64Dtype()}
+    values: list[Any] = column.to_pandas(types_mapper=whole.get).tolist()
+    return values
 
 
 def _described_form(form: InputForm) -> str:
