@@ -17,11 +17,11 @@ from _internals import (
     UnknownName,
     configure,
     freeze,
-    load_image_folder,
     resolve,
     train,
     training_features as features,
 )
+from image_data import load_images
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -46,7 +46,7 @@ def folder(tmp_path):
 
 
 def load(folder, size=SIZE, **view):
-    return load_image_folder(folder, ImageView(image_size=size, **view))
+    return load_images(folder, ImageView(image_size=size, **view))
 
 
 def frozen(dataset, **options):
@@ -281,9 +281,9 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch):
 
 def test_two_processes_at_once_end_alike(folder, home):
     script = (
-        "import sys; from pathlib import Path; from shiftproof.data.images.folder import *\n"
+        "import sys; from shiftproof.data.load import DataRequest\n"
         "from shiftproof.training.features import freeze\n"
-        f"d = load_image_folder(Path(sys.argv[1]), ImageView(image_size={SIZE}))\n"
+        f"d = DataRequest(sys.argv[1], dict(image_size='{SIZE}')).load(0)\n"
         "print('ready', flush=True); input()\n"
         f"f = freeze(d, '{BACKBONE}', 'random', device='cpu')\n"
         "print(f.fingerprint, float(f.domains[2].x.sum()))"

@@ -7,18 +7,10 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, printable, similar_names
-from shiftproof.data.base import DomainDataset, Progress, silent
-from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.images.walk import images_below, is_image_name, subfolders, visible
 
 LAYOUT = "DIR/domain/class/*.jpg (or png, webp, …)"
-
-
-def load_image_folder(folder: Path, view: ImageView, progress: Progress = silent) -> DomainDataset:
-    """Return the images under `folder` as a dataset named after it."""
-    samples, notes = find_images(folder)
-    name = folder.absolute().name
-    return image_dataset(name, samples, view, notes=notes, progress=progress)
 
 
 def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, quoted
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 # Longer vectors are images or texts, which a network should embed first.
 MOST_COMPONENTS = 65_536
@@ -72,16 +71,15 @@ def check_widths(trained: Sequence[str], given: Sequence[str], table: str) -> No
             )
 
 
-def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
-    """Return vectors [rows, k] as a data frame with one column per component."""
-    import pandas as pd
-
+def vector_columns(vector: str, block: np.ndarray, table: str) -> dict[str, pa.Array]:
+    """Return vectors [rows, k] as one column per component, by name; NaN becomes null."""
     if not 0 < block.shape[1] <= MOST_COMPONENTS:
         raise DataError(
             f"{quoted(vector)} of {table} has vectors of {block.shape[1]:,} numbers; vectors must"
             f" have 1 to {MOST_COMPONENTS:,} numbers"
         )
-    return pd.DataFrame(block, columns=component_names(vector, block.shape[1]), copy=False)
+    names = component_names(vector, block.shape[1])
+    return {name: pa.array(block[:, place], from_pandas=True) for place, name in enumerate(names)}
 
 
 def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
@@ -89,9 +87,6 @@ def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
 
     float32 is kept, because embeddings are large; most other numbers become float64.
     """
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
     kind = column.type
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     if not any(is_kind(kind) for is_kind in kinds):
