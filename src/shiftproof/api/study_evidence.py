@@ -15,9 +15,13 @@ from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.input_forms import TableForm, as_ready
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.metrics.outputs import Outputs
-from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
-from shiftproof.reporting.page.answer.lead import noun_of
-from shiftproof.reporting.page.image_address import image_address
+from shiftproof.reporting.page.evidence import (
+    ColumnByDomain,
+    ConfidentError,
+    Evidence,
+    image_address,
+)
+from shiftproof.reporting.page.sentences import noun_of
 
 MOST_ERRORS = 8
 MOST_COLUMNS = 4

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.model_file import MODEL, stored_header
-from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
+from shiftproof.reporting.page.dot_plots import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.sweeps.results import RunOutcome
 from shiftproof.training.load_run import read_arrays
 from shiftproof.training.records import Records

@@ -119,8 +119,7 @@ def reproduce(name: str, settings: ReproduceOptions) -> None:
         _show(_timings(settings, base / RUNNING_TIME), name, base)
         return
     from shiftproof.cli.sweep_progress import SweepProgress
-    from shiftproof.paper.catalogue import STUDIES as CLASSES
-    from shiftproof.paper.reproduce import read_findings, reproduce as run
+    from shiftproof.paper.reproduce import STUDIES as CLASSES, read_findings, reproduce as run
     from shiftproof.paper.studies import Choice
     from shiftproof.sweeps.executors import open_executor
     from shiftproof.sweeps.jobs import Frozen

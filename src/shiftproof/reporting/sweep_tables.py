@@ -126,12 +126,16 @@ def sweep_tables(
             yield _comparison_table(results, baseline, seed)
 
 
-def estimate_cell(found: Estimate | None, trials: int, incomplete: bool, bar: bool) -> Cell:
-    """Return a cell with a mean; its sign shows whether trials or runs are missing."""
-    if found is None:
+def estimate_cell(estimate: Estimate | None, trials: int, incomplete: bool) -> Cell:
+    """Return a cell with a mean; its sign shows whether trials or runs are missing.
+
+    A single trial has no error bar, where DomainBed's tables have 0.0.
+    """
+    if estimate is None:
         return Cell()
-    sign = f"({found.trials}/{trials})" if found.trials < trials else "*" * incomplete
-    return Cell(f"{found.mean:.1f}", f"{found.error:.1f}" if bar else "", sign)
+    sign = f"({estimate.trials}/{trials})" if estimate.trials < trials else "*" * incomplete
+    error = f"{estimate.error:.1f}" if estimate.trials > 1 else ""
+    return Cell(f"{estimate.mean:.1f}", error, sign)
 
 
 def number_cell(value: float | None, incomplete: bool) -> Cell:
@@ -144,7 +148,7 @@ def _dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
     # A dataset without any number has no rows; the notes say why.
     for algorithm in results.algorithms * dataset.has_numbers:
         cells = [
-            _estimate(cell.estimate, cell.trials, cell.incomplete)
+            estimate_cell(cell.estimate, len(cell.trials), cell.incomplete)
             for cell in dataset.row(algorithm)
         ]
         average = number_cell(dataset.row_average(algorithm), not dataset.complete(algorithm))
@@ -170,7 +174,7 @@ def _averages_table(results: SelectionResults) -> Table:
     rows = []
     for algorithm in results.algorithms:
         cells = [
-            _estimate(d.average(algorithm), d.trials, not d.complete(algorithm))
+            estimate_cell(d.average(algorithm), len(d.trials), not d.complete(algorithm))
             for d in results.datasets
         ]
         incomplete = not all(d.complete(algorithm) for d in results.datasets)
@@ -254,11 +258,6 @@ def _rows_of(
 
 def _columns(titles: Sequence[str], better: int) -> tuple[Column, ...]:
     return tuple(Column(title, better) for title in titles)
-
-
-def _estimate(found: Estimate | None, trials: Sequence[int], incomplete: bool) -> Cell:
-    """Return a cell; a single trial has no error bar, where DomainBed's tables have 0.0."""
-    return estimate_cell(found, len(trials), incomplete, found is None or found.trials > 1)
 
 
 def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
 from shiftproof.core.text import counted
+from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.values import Fact
+from shiftproof.reporting.sweep import duration
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
 from shiftproof.reporting.words import (
+    capital,
     describe_missing,
     error_bars,
     joined,
@@ -62,7 +65,7 @@ def facts(
     if all_results:
         found.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
         datasets = [d for results in all_results for d in results.datasets]
-        found.append(Fact("Error bars", [_sentence(error_bars(datasets))]))
+        found.append(Fact("Error bars", [f"{capital(error_bars(datasets))}."]))
     failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
     if failures:
         found.append(Fact("Failed", _some(failures)))
@@ -71,9 +74,48 @@ def facts(
         if missing:
             lines = _some(describe_missing(missing))
             found.append(Fact(f"Not used ({selector_name(results)})", lines))
-    made = [command] if command else []
-    found.append(Fact("This page", [*made, f"shiftproof {__version__}"], code=True))
-    return found
+    return [*found, _this_page(command)]
+
+
+def provenance_facts(
+    outcomes: Sequence[RunOutcome],
+    evidence: Evidence,
+    paths: Sequence[str],
+    command: str,
+    notes: Sequence[str] = (),
+) -> list[Fact]:
+    """Return the time, the model, the data and the versions."""
+    first, config = outcomes[0], outcomes[0].origin.config
+    seconds = evidence.seconds or sum(run.origin.seconds or 0.0 for run in outcomes)
+    settings = ", ".join(
+        f"{name} {value}".replace("_", " ") for name, value in (config.get("hparams") or {}).items()
+    )
+    model = algorithm_title(first.algorithm) + f" ({settings})" * bool(settings)
+    weights = ", trained with all classes counted alike; scores count rows"
+    model += f", seed {first.trial_seed}{weights * (config.get('class_weight') == 'balanced')}"
+    data, own = dataset_title(first.dataset), config.get("fingerprint")
+    time = (
+        f"{duration(seconds)} of training: {counted(len(outcomes), 'run')} without one"
+        f" {evidence.noun} each{', and one on all' * bool(evidence.seconds)}."
+    )
+    found = [
+        Fact("Time", [time]),
+        Fact("Model", [model]),
+        Fact("Data", [f"{data}, fingerprint {own}" if own else data]),
+    ]
+    if notes:
+        found.append(Fact("Notes on the files", list(notes)))
+    if made := _environment(first):
+        found.append(Fact("Made with", [made]))
+    return [*found, Fact("Read from", list(paths), code=True), _this_page(command)]
+
+
+def _environment(run: RunOutcome) -> str:
+    return ", ".join(f"{name} {value}" for name, value in run.origin.environment.items())
+
+
+def _this_page(command: str) -> Fact:
+    return Fact("This page", [*filter(None, [command]), f"shiftproof {__version__}"], code=True)
 
 
 def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
@@ -129,11 +171,7 @@ def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 
 def _versions(outcomes: Sequence[RunOutcome]) -> list[str]:
-    count = Counter(
-        ", ".join(f"{name} {value}" for name, value in outcome.origin.environment.items())
-        for outcome in outcomes
-        if outcome.origin.environment
-    )
+    count = Counter(filter(None, map(_environment, outcomes)))
     return [f"{text} ({counted(runs, 'run')})" for text, runs in count.most_common(MOST_LINES)]
 
 
@@ -164,7 +202,3 @@ def _titled(run: RunOutcome) -> str:
 def _some(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], *([f"and {more} more like these"] if more > 0 else [])]
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."

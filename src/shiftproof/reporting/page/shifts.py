@@ -19,10 +19,9 @@ from shiftproof.reporting.diagnosis import (
     labels_table,
     pairs_table,
 )
-from shiftproof.reporting.page.answer.lead import nouns
-from shiftproof.reporting.page.axes import Axis
-from shiftproof.reporting.page.comparable import best_first, shown_domains
-from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
+from shiftproof.reporting.page.sentences import nouns
+from shiftproof.reporting.page.sweeps import best_first, shown_domains
+from shiftproof.reporting.page.values import Axis, Block, DotPlot, Fact, Mark, blocks
 from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.reporting.words import selector_name
 from shiftproof.shift.judging import nats
@@ -38,12 +37,12 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     labels = labels_table(diagnosis)
     heading = labels.title if diagnosis.get("numbers") else "Which classes differ"
     return [
-        Block("dots", _amounts(diagnosis)),
+        Block(_amounts(diagnosis)),
         *words_blocks(diagnosis),
-        *[Block("table", lost) for lost in [drops_table(diagnosis)] if lost],
-        Block("table", pairs_table(diagnosis), "Which domains differ", folded=True),
-        Block("table", features_table(diagnosis), "Which features differ", folded=True),
-        Block("table", labels, heading, folded=True),
+        *blocks(drops_table(diagnosis)),
+        Block(pairs_table(diagnosis), "Which domains differ", folded=True),
+        Block(features_table(diagnosis), "Which features differ", folded=True),
+        Block(labels, heading, folded=True),
     ]
 
 
@@ -53,7 +52,7 @@ def words_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     findings = [
         Fact(kinds(diagnosis)[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]
     ]
-    return [Block("facts", findings, "What shifts"), Block("facts", _advice(advice), "What to do")]
+    return [Block(findings, "What shifts"), Block(_advice(advice), "What to do")]
 
 
 def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -> list[Block]:
@@ -72,16 +71,16 @@ def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -
     ]
     if advice["remarks"]:
         words.append(Fact("What to do", list(map(reworded, advice["remarks"]))))
-    blocks = [Block("facts", words)]
+    blocks = [Block(words)]
     if lost := drops_table(diagnosis):
         one = noun[:1].upper() + noun[1:]
         lost = replace(lost, heads=(one,), notes=tuple(map(reworded, lost.notes)))
-        blocks.append(Block("table", lost))
+        blocks.append(Block(lost))
     return [
         *blocks,
-        Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
-        Block("table", pairs_table(diagnosis), f"Which {nouns(noun)} differ", folded=True),
-        Block("table", features_table(diagnosis), "Which columns differ", folded=True),
+        Block(_amounts(diagnosis), "How much shifts", folded=True),
+        Block(pairs_table(diagnosis), f"Which {nouns(noun)} differ", folded=True),
+        Block(features_table(diagnosis), "Which columns differ", folded=True),
     ]
 
 
@@ -179,16 +178,10 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
     table, estimates = amounts_table(diagnosis), list(amounts(diagnosis).values())
     ends = [end for one in estimates for end in (*one["interval"], one["value"])]
     axis = Axis.over([0.0, 1.02 * max(ends)])
-    marks = [
-        [
-            Mark("span", *(axis.percent(end) for end in one["interval"])),
-            Mark("dot", axis.percent(one["value"])),
-        ]
-        for one in estimates
-    ]
+    marks = [[Mark("span", *one["interval"]), Mark("dot", one["value"])] for one in estimates]
     notes = (*table.notes, *(f"Note: {_plain(note)}." for note in diagnosis["notes"]))
     key = [("dot", "estimate"), ("span", f"{table.columns[2].title} interval")]
-    return DotPlot(replace(table, notes=notes), "nats", axis.percent_ticks(), marks, key)
+    return DotPlot(replace(table, notes=notes), "nats", axis, marks, key)
 
 
 def _advice(advice: Mapping[str, Any]) -> list[Fact]:

@@ -1,4 +1,4 @@
-"""The report card: the main metrics by held-out domain, with baselines."""
+"""The report card: metrics by held-out domain, with baselines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import numpy as np
 from shiftproof.inference.expected import Expected, expected_score
 from shiftproof.metrics import METRICS, Metric
 from shiftproof.metrics.base import LOG_ODDS, OF_LABEL, SHARE, Estimate
-from shiftproof.metrics.classification import additive_share, share_estimate
-from shiftproof.metrics.outputs import Outputs
+from shiftproof.metrics.classification import additive_share
+from shiftproof.metrics.outputs import Outputs, pooled
 from shiftproof.metrics.regression import COVERAGE, COVERAGE_LEVEL
-from shiftproof.reporting.page.answer.lead import answer_of, beside_constant, class_name, nouns
-from shiftproof.reporting.page.answer.mean_baseline import MEAN, compared_metric, mean_answers
+from shiftproof.reporting.page.constants import class_name, compared_metric, constant_answers
+from shiftproof.reporting.page.sentences import answer_of, nouns
 from shiftproof.reporting.table import Cell, Column, Row, Table
 
-COMMONEST = "Commonest class"
 # Short column titles.
 TITLES = {"calibration_slope": "Slope", "calibration_intercept": "Intercept", COVERAGE: "Coverage"}
 
@@ -47,65 +46,77 @@ SENSITIVITY, SPECIFICITY = _share_found("sensitivity", 1), _share_found("specifi
 
 
 class _Card(NamedTuple):
-    """What differs between the cards of classes and of numbers.
-
-    Baselines are compared by a metric; `constant` is the best constant prediction.
-    """
+    """What differs between the cards of classes and of numbers."""
 
     metrics: list[Metric]
     titles: Mapping[str, str]
-    by: Metric
-    constant: tuple[str, Estimates]
+    constant: str
     notes: list[str]
-    about_baselines: str
-    trained: str
+    trained: str = ""
 
 
 def report_card(
-    expected: Expected, baselines: Mapping[str, Expected], noun: str = "domain", label: str = ""
+    expected: Expected,
+    baselines: Mapping[str, Expected] | None = None,
+    noun: str = "domain",
+    label: str = "",
+    *,
+    every: bool = False,
 ) -> Table:
     """Return metrics with intervals and those of baselines, one row per domain.
 
-    The last rows are a typical domain, the worst, and the prediction interval of the next domain.
+    The last rows are a typical domain, the worst, and the prediction interval of the next domain;
+    with `every`, the columns are all metrics, and the last row is that of all rows together.
     """
-    card = (_of_numbers if expected.numbers else _of_classes)(expected, noun, label)
-    columns = {
-        metric: metric.estimates(expected.outputs, expected.level) for metric in card.metrics
-    }
-    columns = {metric: found for metric, found in columns.items() if any(found.values())}
-    beside = dict([card.constant])
-    beside |= {name: own.estimates(card.by.name) for name, own in baselines.items()}
+    baselines = baselines or {}
+    card = (_of_numbers if expected.numbers else _of_classes)(expected, noun, label, every)
+    by = METRICS.get(compared_metric(expected))
+    columns = [
+        (metric, estimates)
+        for metric in card.metrics
+        if any((estimates := metric.estimates(expected.outputs, expected.level)).values())
+    ]
+    others = {card.constant: constant_answers(expected), **baselines}
+    beside = [(by, own.estimates(by.name)) for own in others.values()]
     rows = [
         Row(
             (domain,),
             (
                 Cell(f"{len(outputs.labels):,}"),
-                *(cell_of(metric, found[domain]) for metric, found in columns.items()),
-                *(_plain(card.by, found.get(domain)) for found in beside.values()),
+                *(_cell(metric, estimates[domain]) for metric, estimates in columns),
+                *(_cell(by, estimates.get(domain), interval=False) for _, estimates in beside),
             ),
         )
         for domain, outputs in expected.outputs.items()
     ]
-    scored = [*columns.items(), *((card.by, found) for found in beside.values())]
-    foot = _foot(scored, len(columns), expected.level, noun) if len(rows) > 1 else []
+    foot = _foot([*columns, *beside], len(columns), expected, noun) if len(rows) > 1 else []
+    if foot and every:
+        whole = pooled(list(expected.outputs.values()))
+        cells = [
+            Cell() if metric.jointly else _cell(metric, metric.estimate(whole, expected.level))
+            for metric, _ in columns
+        ]
+        empty = (Cell(),) * len(beside)
+        foot.append(Row((f"all {nouns(noun)}",), (Cell(f"{len(whole.labels):,}"), *cells, *empty)))
     named = " and ".join(name.lower() for name in baselines)
     also = f" The {named} are scikit-learn's with its default settings{card.trained}."
+    *notes, last = card.notes
     return Table(
         f"Scores of the model on each {noun} that it was not trained on",
         (
             Column("Rows"),
-            *(Column(card.titles.get(m.name, m.heading), m.direction) for m in columns),
-            *(Column(name, card.by.direction) for name in beside),
+            *(Column(card.titles.get(m.name, m.heading), m.direction) for m, _ in columns),
+            *(Column(name, by.direction) for name in others),
         ),
         (*rows, *foot),
-        notes=(*card.notes, f"{card.about_baselines}{also if baselines else ''}"),
+        notes=(*notes, last + also * bool(baselines)),
         heads=(f"{noun[:1].upper()}{noun[1:]} held out",),
         foot=len(foot),
     )
 
 
-def _of_classes(expected: Expected, noun: str, label: str) -> _Card:
-    shown = [metric for metric in map(METRICS.get, expected.metrics) if metric.in_card]
+def _of_classes(expected: Expected, noun: str, label: str, every: bool) -> _Card:
+    shown = [m for m in map(METRICS.get, expected.metrics) if every or m.in_card]
     of_two = next(iter(expected.of_classes.values())).probabilities.shape[1] == 2
     shares = [SENSITIVITY, SPECIFICITY] if of_two else []
     metrics = [*shown[:3], *shares, *shown[3:]]
@@ -119,24 +130,19 @@ def _of_classes(expected: Expected, noun: str, label: str) -> _Card:
         notes.append(
             f"Sensitivity is the share of {second} that is found, specificity that of {first}."
         )
-    constants = {
-        domain: share_estimate(own.labels == np.bincount(own.labels).argmax(), expected.level)
-        for domain, own in expected.of_classes.items()
-    }
-    return _Card(
-        metrics,
-        {},
-        METRICS.get("accuracy"),
-        (COMMONEST, constants),
-        notes,
+    if every:
+        notes.append(
+            "AUROC, F1, average precision and balanced accuracy are means over classes. Calibrated"
+            " probabilities have slope 1, intercept 0 and error 0."
+        )
+    notes.append(
         "Baselines, in accuracy: the commonest class is always answering the one that is commonest"
-        f" in that {noun}.",
-        ", trained on the same rows",
+        f" in that {noun}."
     )
+    return _Card(metrics, {}, "Commonest class", notes, ", trained on the same rows")
 
 
-def _of_numbers(expected: Expected, noun: str, label: str) -> _Card:
-    by = METRICS.get(compared_metric(expected))
+def _of_numbers(expected: Expected, noun: str, label: str, every: bool) -> _Card:
     intercept = "calibration_intercept"  # which has the unit of an error
     metrics = [
         replace(metric, unit=OF_LABEL) if metric.name == intercept else metric
@@ -153,32 +159,22 @@ def _of_numbers(expected: Expected, noun: str, label: str) -> _Card:
             f"Interval coverage is the share of labels inside intervals of {COVERAGE_LEVEL:.0%}"
             f" that come from the errors in all other {nouns(noun)}."
         )
-    return _Card(
-        metrics,
-        TITLES,
-        by,
-        (MEAN, mean_answers(expected).estimates(by.name)),
-        notes,
-        f"Baselines, in {by.heading}: the training mean is always answering the mean of the other"
-        f" {nouns(noun)}, each counted alike.",
-        "",
+    notes.append(
+        f"Baselines, in {METRICS.get(compared_metric(expected)).heading}: the training mean is"
+        f" always answering the mean of the other {nouns(noun)}, each counted alike."
     )
+    return _Card(metrics, {} if every else TITLES, "Training mean", notes)
 
 
 def _about_intervals(expected: Expected, noun: str) -> str:
     return (
-        f"Intervals of {expected.level:.0%} below a score are for its number of rows; the last line"
-        f" is for how {nouns(noun)} differ."
+        f"Intervals of {expected.level:.0%} below a score are for its number of rows; the line of"
+        f" the next {noun} is for how {nouns(noun)} differ."
     )
 
 
-def accuracies(expected: Expected) -> dict[str, float]:
-    """Return the accuracy on all rows of each domain."""
-    return {each.domain: each.accuracy for each in beside_constant(expected)}
-
-
 def _foot(
-    scored: Sequence[tuple[Metric, Estimates]], shown: int, level: float, noun: str
+    scored: Sequence[tuple[Metric, Estimates]], shown: int, expected: Expected, noun: str
 ) -> list[Row]:
     """Return the rows of a typical domain, the worst and the next.
 
@@ -186,26 +182,22 @@ def _foot(
     baselines too, so that they can be compared.  Only the first `shown` have a next domain.
     """
     middle, worst, following = [], [], []
-    for number, (metric, found) in enumerate(scored):
-        values = [estimate.value for estimate in found.values() if estimate is not None]
+    for number, (metric, estimates) in enumerate(scored):
+        values = [estimate.value for estimate in estimates.values() if estimate is not None]
         worst.append(Cell(metric.text(max(values, key=metric.loss))) if values else Cell())
-        score = expected_score(metric, found, level)
+        score = expected_score(metric, estimates, expected.level)
         middle.append(Cell() if score is None else Cell(metric.text(score.mean)))
         ends = "" if score is None else metric.interval_text(*score.interval)
         following.append(Cell(ends) if ends and number < shown else Cell())
     return [
         Row((f"typical {noun}",), (Cell(), *middle)),
         Row((f"worst {noun}",), (Cell(), *worst)),
-        Row((f"next {noun}, {level:.0%}",), (Cell(), *following)),
+        Row((f"next {noun}, {expected.level:.0%}",), (Cell(), *following)),
     ]
 
 
-def cell_of(metric: Metric, own: Estimate | None) -> Cell:
-    """Return the cell of a metric with its interval."""
+def _cell(metric: Metric, own: Estimate | None, *, interval: bool = True) -> Cell:
     if own is None:
         return Cell()
-    return Cell(metric.text(own.value), interval=metric.interval_text(own.low, own.high))
-
-
-def _plain(metric: Metric, own: Estimate | None) -> Cell:
-    return Cell() if own is None else Cell(metric.text(own.value))
+    ends = metric.interval_text(own.low, own.high) if interval else ""
+    return Cell(metric.text(own.value), interval=ends)
