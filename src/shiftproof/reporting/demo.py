@@ -64,12 +64,12 @@ def demo_sentence(accuracies: Mapping[str, Accuracies]) -> str:
     """Say what happened and why."""
     erm, idm = accuracies["erm"], accuracies["idm"]
     lost = "collapsed to" if erm.test < 0.5 else "reached"
-    kept = "kept" if idm.test > erm.test else "reached only"
+    verb = "kept" if idm.test > erm.test else "reached only"
     return (
         "ERM learnt the colour, which predicts the label better than the digit in training, and"
         f" {lost} {100 * erm.test:.0f}% where the colours are reversed. IDM matched the gradients"
         " of the two training domains, which differ only in how reliable the colour is, so it had"
-        f" to read the digit and {kept} {100 * idm.test:.0f}%. Because {100 * LABEL_NOISE:.0f}% of"
+        f" to read the digit and {verb} {100 * idm.test:.0f}%. Because {100 * LABEL_NOISE:.0f}% of"
         " the labels are flipped, a model that reads only the digit cannot pass"
         f" {100 * CEILING:.0f}%."
     )
@@ -162,7 +162,7 @@ def _digits(dataset: DomainDataset) -> list[Block]:
 def _ceiling(accuracies: Mapping[str, Accuracies]) -> DotPlot:
     """Plot the accuracy under reversed colours, and the limit of the digit alone."""
     limit = Mark("zero", 100 * CEILING)
-    values = {name.upper(): found.test for name, found in accuracies.items()}
+    values = {name.upper(): scores.test for name, scores in accuracies.items()}
     values["limit of the digit alone"] = CEILING
     rows = [
         PlotRow(

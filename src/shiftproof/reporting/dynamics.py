@@ -62,7 +62,7 @@ def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, 
     >>> normalised({"IRM": [2.0, 4.0, 1.0], "IGA": [0.0, 0.0, 0.0]})
     {'IRM': (0.5, 1.0, 0.25), 'IGA': (0.0, 0.0, 0.0)}
     """
-    found = {}
+    normal = {}
     for name, values in series.items():
         for position, value in enumerate(values):
             if not np.isfinite(value):
@@ -73,8 +73,8 @@ def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, 
         largest = max(values, default=0.0)
         if largest <= 0 and any(values):
             raise DataError(f"the penalty {name} is never above 0 and cannot be normalised")
-        found[name] = tuple(float(value / largest) if largest else 0.0 for value in values)
-    return found
+        normal[name] = tuple(float(value / largest) if largest else 0.0 for value in values)
+    return normal
 
 
 def write_dynamics(

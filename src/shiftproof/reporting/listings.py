@@ -181,11 +181,11 @@ def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator
     yield from _notes(held.notes)
 
 
-def counts_table(card: DatasetCard, found: Counts | None) -> Table:
+def counts_table(card: DatasetCard, local: Counts | None) -> Table:
     """Return image counts by class and domain, or by domain only: found and published."""
-    title = "images" if found is None else "images on this machine, of those published"
+    title = "images" if local is None else "images on this machine, of those published"
     totals = {
-        domain: _of(None if found is None else sum(found[domain]), published)
+        domain: _of(None if local is None else sum(local[domain]), published)
         for domain, published in card.counts.items()
     }
     by_domain = list(totals) if card.class_counts else ["images"]
@@ -198,7 +198,7 @@ def counts_table(card: DatasetCard, found: Counts | None) -> Table:
         return table
     for position, label in enumerate(card.classes):
         cells = [
-            _of(None if found is None else found[domain][position], by_class[position])
+            _of(None if local is None else local[domain][position], by_class[position])
             for domain, by_class in card.class_counts.items()
         ]
         table.add_row(label, *cells)
@@ -247,10 +247,10 @@ def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
         yield Text("\ncheck passed" + (", with remarks" if findings else ""), style="bold green")
 
 
-def _of(found: int | None, published: int) -> str:
-    if found is not None and not published:  # the publishers state no number
-        return f"{found:,}"
-    return f"{published:,}" if found in (None, published) else f"{found:,} of {published:,}"
+def _of(local: int | None, published: int) -> str:
+    if local is not None and not published:  # the publishers state no number
+        return f"{local:,}"
+    return f"{published:,}" if local in (None, published) else f"{local:,} of {published:,}"
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Text]:

@@ -107,13 +107,13 @@ def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
         axes.set_ylabel("distance (standard deviations)")
         axes.set_ylim(bottom=0)
     else:
-        shown = features[:MOST_BARS][::-1]
-        places = np.arange(len(shown))
-        axes.barh(places, [f.most for f in shown], color=ORANGE, alpha=0.45, label="farthest pair")
-        colours = [BLUE if f.p_value <= alpha else GREY for f in shown]
-        axes.barh(places, [f.w1 for f in shown], color=colours, height=0.45)
+        bars = features[:MOST_BARS][::-1]
+        places = np.arange(len(bars))
+        axes.barh(places, [f.most for f in bars], color=ORANGE, alpha=0.45, label="farthest pair")
+        colours = [BLUE if f.p_value <= alpha else GREY for f in bars]
+        axes.barh(places, [f.w1 for f in bars], color=colours, height=0.45)
         axes.bar([], [], color=BLUE, label="mean over pairs (grey: not significant)")
-        axes.set_yticks(places, [cut(f.name, 22) for f in shown])
+        axes.set_yticks(places, [cut(f.name, 22) for f in bars])
         axes.set_title("Features by shift", fontsize=10)
         axes.set_xlabel("distance (standard deviations)")
     _legend_below(axes, 2, -0.14)
@@ -122,15 +122,15 @@ def _draw_features(axes: Axes, diagnosis: Diagnosis) -> None:
 
 def _draw_classes(axes: Axes, diagnosis: Diagnosis) -> None:
     """Draw the share of each class in each domain; of many classes, those that differ most."""
-    moved = sorted(diagnosis.moved_classes, key=lambda each: min(each.shares) - max(each.shares))
-    kept = {id(each) for each in moved[:MOST_ROWS]}
-    shown = [each for each in diagnosis.moved_classes if id(each) in kept]
+    moved = sorted(diagnosis.moved_classes, key=lambda kind: min(kind.shares) - max(kind.shares))
+    largest = {id(kind) for kind in moved[:MOST_ROWS]}
+    rows = [kind for kind in diagnosis.moved_classes if id(kind) in largest]
     # Twice the mean share is dark, since with many classes every share is small.
-    shares = 100 * np.array([each.shares for each in shown])
+    shares = 100 * np.array([kind.shares for kind in rows])
     _heat_map(axes, shares, "Blues", (0, max(200 / len(moved), shares.max())))
     _name_domains(axes, diagnosis)
-    axes.set_yticks(range(len(shown)), [cut(each.name) for each in shown])
-    of = f" ({len(shown)} of {len(moved)})" if len(shown) < len(moved) else ""
+    axes.set_yticks(range(len(rows)), [cut(kind.name) for kind in rows])
+    of = f" ({len(rows)} of {len(moved)})" if len(rows) < len(moved) else ""
     axes.set_title(f"Classes{of}: share of a domain (%)", fontsize=10)
 
 
@@ -138,7 +138,7 @@ def _draw_numbers(axes: Axes, diagnosis: Diagnosis) -> None:
     """Draw the labels of each domain: quartiles as a bar, the median and the mean in it."""
     places = np.arange(len(diagnosis.numbers))
     low, high, median, mean = (
-        np.array([getattr(own, name) for own in diagnosis.numbers])
+        np.array([getattr(labels, name) for labels in diagnosis.numbers])
         for name in ("low", "high", "median", "mean")
     )
     axes.bar(places, high - low, bottom=low, color=BLUE, alpha=0.35, width=0.6, label="quartiles")

@@ -78,12 +78,12 @@ def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
         return buffer.getvalue()
-    shown = frame.rename(columns=lambda name: csv_text(str(name)))
-    for name in shown.columns[[not is_numeric_dtype(dtype) for dtype in shown.dtypes]]:
-        shown[name] = shown[name].map(
+    escaped = frame.rename(columns=lambda name: csv_text(str(name)))
+    for name in escaped.columns[[not is_numeric_dtype(dtype) for dtype in escaped.dtypes]]:
+        escaped[name] = escaped[name].map(
             lambda cell: csv_text(cell) if isinstance(cell, str) else cell
         )
-    text: str = shown.to_csv(index=False, float_format="%.7g")
+    text: str = escaped.to_csv(index=False, float_format="%.7g")
     return text.encode()
 
 
@@ -134,7 +134,9 @@ def numbers_frame(
 
 def numbers_summary(frame: pd.DataFrame) -> str:
     """Say what range was predicted, and how many inputs are far."""
-    own = frame[PREDICTED]
-    low, middle, high = (three_digits(each) for each in (own.min(), own.median(), own.max()))
+    predicted = frame[PREDICTED]
+    low, middle, high = (
+        three_digits(number) for number in (predicted.min(), predicted.median(), predicted.max())
+    )
     spread = f"{low} to {high}, median {middle}"
     return f"{counted(len(frame), 'prediction')} ({spread}); {far_text(frame)}"

@@ -249,10 +249,10 @@ def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Ta
 
 
 def _rows_of(
-    algorithms: Sequence[str], found: Mapping[str, Sequence[str]], columns: int
+    algorithms: Sequence[str], cells: Mapping[str, Sequence[str]], columns: int
 ) -> tuple[Row, ...]:
     return tuple(
-        Row.of(algorithm_title(name), *found.get(name, (NOTHING,) * columns)) for name in algorithms
+        Row.of(algorithm_title(name), *cells.get(name, (NOTHING,) * columns)) for name in algorithms
     )
 
 
@@ -263,8 +263,8 @@ def _columns(titles: Sequence[str], better: int) -> tuple[Column, ...]:
 def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
     """Describe the numbers: split, selector, seeds, trials, draws and error bar."""
     single = all(len(dataset.trials) == 1 for dataset in datasets)
-    each = "run" if all(dataset.standalone for dataset in datasets) else "trial"
-    bars = f"one {each} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
+    unit = "run" if all(dataset.standalone for dataset in datasets) else "trial"
+    bars = f"one {unit} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
     return (
         f"{capital(results.measure)} (%) on the test domain's in part (test-in), selector"
         f" {results.selector.name}; {sizes_of(datasets)}; {bars}."

@@ -102,11 +102,11 @@ def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Tabl
         "held out",
         ("samples", *columns),
     )
-    shown = [(METRICS.get(name), field) for name, field in columns.values()]
+    fields = [(METRICS.get(name), field) for name, field in columns.values()]
     for score in scores:
-        cells = [metric.cell(getattr(score, field)) for metric, field in shown]
+        cells = [metric.cell(getattr(score, field)) for metric, field in fields]
         table.add_row(Text(score.domain), f"{score.samples:,}", *cells)
-    values = [(metric, [getattr(score, field) for score in scores]) for metric, field in shown]
+    values = [(metric, [getattr(score, field) for score in scores]) for metric, field in fields]
     _add_summaries(table, values, before=("",))
     return table
 
@@ -140,21 +140,21 @@ def evaluation_tables(
     caption = f"± is the standard error{of} over samples{used}"
     table = titled_table("", caption, "domain", ("samples", *titles.values(), "far"))
     columns: dict[str, list[float | None]] = {name: [] for name in titles}
-    for own in outcomes:
-        values = {"accuracy": own.accuracy, "log_loss": own.risk} if isinstance(
-            own, DomainMetrics
-        ) else own.scores  # fmt: skip
+    for outcome in outcomes:
+        values = {"accuracy": outcome.accuracy, "log_loss": outcome.risk} if isinstance(
+            outcome, DomainMetrics
+        ) else outcome.scores  # fmt: skip
         cells = []
         for name, column in columns.items():
             column.append(values[name])
-            error = f" ± {main.text(own.standard_error)}{main.sign}" * (name == main.name)
+            error = f" ± {main.text(outcome.standard_error)}{main.sign}" * (name == main.name)
             cells.append(METRICS.get(name).cell(values[name]) + error)
-        far = "–" if own.far is None else f"{own.far:.1%}"
-        seen = " (trained on)" * own.trained_on
-        table.add_row(own.domain + seen, f"{own.samples:,}", *cells, far)
+        far = "–" if outcome.far is None else f"{outcome.far:.1%}"
+        seen = " (trained on)" * outcome.trained_on
+        table.add_row(outcome.domain + seen, f"{outcome.samples:,}", *cells, far)
     if len(outcomes) > 1:
-        found = [(METRICS.get(name), values) for name, values in columns.items()]
-        _add_summaries(table, found, ("",), ("",))
+        summaries = [(METRICS.get(name), values) for name, values in columns.items()]
+        _add_summaries(table, summaries, ("",), ("",))
     return [table, _card_table(outcomes)]
 
 
@@ -165,30 +165,30 @@ COLUMNS = 3
 
 def _card_table(outcomes: Sequence[DomainMetrics | NumberMetrics]) -> Table:
     """Return all metrics of a few domains with intervals: metrics as rows, domains as columns."""
-    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
-    left_out = len(outcomes) - len(shown)
+    chosen = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
+    left_out = len(outcomes) - len(chosen)
     table = titled_table(
         "report card",
         f"Intervals of {LEVEL:.0%}, for the number of samples."
         + (f" {counted(left_out, 'other domain')} not shown." if left_out else ""),
         "score",
-        [Text(outcome.domain) for outcome in shown],
+        [Text(outcome.domain) for outcome in chosen],
     )
-    task = shown[0].outputs.task if shown else CLASSIFICATION
+    task = chosen[0].outputs.task if chosen else CLASSIFICATION
     for metric in map(METRICS.get, METRICS.of(task)):
         if not metric.jointly:  # of several held-out domains
-            estimates = [metric.estimate(outcome.outputs) for outcome in shown]
+            estimates = [metric.estimate(outcome.outputs) for outcome in chosen]
             table.add_row(metric.phrase, *map(_estimate, estimates))
     if task == CLASSIFICATION:
-        shares = [outcome.scores["commonest_class"] for outcome in shown]
+        shares = [outcome.scores["commonest_class"] for outcome in chosen]
         table.add_row("commonest class", *(f"{share:.3f}" for share in shares))
     return table
 
 
-def _estimate(own: Estimate | None) -> str:
-    if own is None:
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "–"
-    return f"{score_text(own.value)} ({interval_text(own.low, own.high)})"
+    return f"{score_text(estimate.value)} ({interval_text(estimate.low, estimate.high)})"
 
 
 def _other_accuracy(config: RunConfig) -> str:
@@ -287,8 +287,8 @@ def dataset_summary(dataset: DomainDataset) -> str:
     return f"{len(dataset.domains)} domains ({domains}), {labels}, {inputs}"
 
 
-def _some(names: Sequence[str], shown: int = 6) -> str:
-    return ", ".join(names[:shown]) + (", …" if len(names) > shown else "")
+def _some(names: Sequence[str], most: int = 6) -> str:
+    return ", ".join(names[:most]) + (", …" if len(names) > most else "")
 
 
 # The width of a forest plot.
@@ -303,8 +303,8 @@ def forest_table(expected: Expected) -> Table:
     """
     score = expected.headline
     low, high = score.interval
-    left = min([low, *(own.low for own in score.estimates.values())])
-    right = max([high, *(own.high for own in score.estimates.values())])
+    left = min([low, *(estimate.low for estimate in score.estimates.values())])
+    right = max([high, *(estimate.high for estimate in score.estimates.values())])
     name = score.metric.phrase
     table = titled_table(
         f"{name} to expect at the next domain",
@@ -316,11 +316,14 @@ def forest_table(expected: Expected) -> Table:
     )
     table.add_column("interval", justify="right", no_wrap=True, min_width=len("0.123–0.456"))
     table.add_column("", no_wrap=True, min_width=WIDTH)
-    for domain, own in score.estimates.items():
+    for domain, estimate in score.estimates.items():
         mark = " *" if domain in score.outliers else ""
-        drawn = bar(own.low, own.value, own.high, left, right, "├─●─┤")
+        drawn = bar(estimate.low, estimate.value, estimate.high, left, right, "├─●─┤")
         table.add_row(
-            Text(domain + mark), score_text(own.value), interval_text(own.low, own.high), drawn
+            Text(domain + mark),
+            score_text(estimate.value),
+            interval_text(estimate.low, estimate.high),
+            drawn,
         )
     table.add_section()
     middle = score.mean_interval

@@ -29,13 +29,13 @@ WORST = 3
 
 
 def answer_sections(
-    own: HeldOut,
+    model: HeldOut,
     baselines: Mapping[str, Expected],
     evidence: Evidence,
     diagnoses: Sequence[Mapping[str, Any]] = (),
 ) -> list[Section]:
     """Return the sections; the page leaves out those without blocks."""
-    expected, noun, label = own.expected, evidence.noun, evidence.label
+    expected, noun, label = model.expected, evidence.noun, evidence.label
     many = nouns(noun)
     card = blocks(report_card(expected, baselines, noun, label))
     panels = _panels(expected, many)
@@ -54,11 +54,11 @@ def answer_sections(
             Section("errors", "Most confident errors", error_blocks(evidence)),
         ]
         cuts = cut_table(expected, noun, label)
-    shifts = [block for found in diagnoses for block in study_diagnosis_blocks(found, noun)]
+    shifts = [block for diagnosis in diagnoses for block in study_diagnosis_blocks(diagnosis, noun)]
     pictures = picture_blocks(expected, evidence)
     by_domain = f"{noun[:1].upper()}{noun[1:]} by {noun}"
     return [
-        Section("expect", by_domain, blocks(forest_plot(own, noun))),
+        Section("expect", by_domain, blocks(forest_plot(model, noun))),
         Section("card", "Report card", card),
         Section("worst", f"Worst {noun}", blocks(worst_facts(expected, evidence, diagnoses))),
         *predictions,
@@ -80,7 +80,7 @@ def _panels(expected: Expected, many: str) -> list[Block]:
 
 def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
     """Return the size of the study: domains, rows, columns and classes."""
-    rows = sum(len(own.labels) for own in expected.outputs.values())
+    rows = sum(len(outputs.labels) for outputs in expected.outputs.values())
     figures = [(f"{nouns(evidence.noun)} held out in turn", len(expected.outputs)), ("rows", rows)]
     if evidence.columns:
         figures.append(("columns", evidence.columns))
@@ -90,9 +90,9 @@ def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
     return [(name, f"{count:,}") for name, count in figures]
 
 
-def remarks_of(own: HeldOut, evidence: Evidence) -> list[str]:
+def remarks_of(model: HeldOut, evidence: Evidence) -> list[str]:
     """Return the remarks to print below the first sentence."""
-    expected, noun, many = own.expected, evidence.noun, nouns(evidence.noun)
+    expected, noun, many = model.expected, evidence.noun, nouns(evidence.noun)
     score = expected.score(expected.metric)
     if score is None:
         return []

@@ -27,17 +27,17 @@ Estimates = Mapping[str, Estimate | None]
 def _share_found(name: str, code: int) -> Metric:
     """Return the share of the rows of one of two classes that is predicted as such."""
 
-    def right(own: Outputs) -> np.ndarray | None:
-        theirs = own.labels == code
-        if own.probabilities.shape[1] != 2 or not theirs.any():
+    def right(outputs: Outputs) -> np.ndarray | None:
+        theirs = outputs.labels == code
+        if outputs.probabilities.shape[1] != 2 or not theirs.any():
             return None
-        return np.asarray(own.predicted[theirs] == code)
+        return np.asarray(outputs.predicted[theirs] == code)
 
-    def score(own: Outputs) -> float | None:
-        return None if (theirs := right(own)) is None else float(theirs.mean())
+    def score(outputs: Outputs) -> float | None:
+        return None if (theirs := right(outputs)) is None else float(theirs.mean())
 
-    def additive(own: Outputs) -> tuple[float, float] | None:
-        return None if (theirs := right(own)) is None else additive_share(theirs)
+    def additive(outputs: Outputs) -> tuple[float, float] | None:
+        return None if (theirs := right(outputs)) is None else additive_share(theirs)
 
     return Metric(score, name, scale=LOG_ODDS, additive=additive, unit=SHARE)
 
@@ -77,7 +77,7 @@ def report_card(
         if any((estimates := metric.estimates(expected.outputs, expected.level)).values())
     ]
     others = {card.constant: constant_answers(expected), **baselines}
-    beside = [(by, own.estimates(by.name)) for own in others.values()]
+    beside = [(by, baseline.estimates(by.name)) for baseline in others.values()]
     rows = [
         Row(
             (domain,),
@@ -116,10 +116,10 @@ def report_card(
 
 
 def _of_classes(expected: Expected, noun: str, label: str, every: bool) -> _Card:
-    shown = [m for m in map(METRICS.get, expected.metrics) if every or m.in_card]
+    chosen = [m for m in map(METRICS.get, expected.metrics) if every or m.in_card]
     of_two = next(iter(expected.of_classes.values())).probabilities.shape[1] == 2
     shares = [SENSITIVITY, SPECIFICITY] if of_two else []
-    metrics = [*shown[:3], *shares, *shown[3:]]
+    metrics = [*chosen[:3], *shares, *chosen[3:]]
     percent = [metric.heading.lower() for metric in metrics if metric.unit == SHARE]
     notes = [
         f"In percent: {', '.join(percent)}. Accuracy is the share of all rows of a {noun} that are"
@@ -174,12 +174,12 @@ def _about_intervals(expected: Expected, noun: str) -> str:
 
 
 def _foot(
-    scored: Sequence[tuple[Metric, Estimates]], shown: int, expected: Expected, noun: str
+    scored: Sequence[tuple[Metric, Estimates]], count: int, expected: Expected, noun: str
 ) -> list[Row]:
     """Return the rows of a typical domain, the worst and the next.
 
     The typical domain is the centre of the meta-analysis that predicts the next domain, for
-    baselines too, so that they can be compared.  Only the first `shown` have a next domain.
+    baselines too, so that they can be compared.  Only the first `count` have a next domain.
     """
     middle, worst, following = [], [], []
     for number, (metric, estimates) in enumerate(scored):
@@ -188,7 +188,7 @@ def _foot(
         score = expected_score(metric, estimates, expected.level)
         middle.append(Cell() if score is None else Cell(metric.text(score.mean)))
         ends = "" if score is None else metric.interval_text(*score.interval)
-        following.append(Cell(ends) if ends and number < shown else Cell())
+        following.append(Cell(ends) if ends and number < count else Cell())
     return [
         Row((f"typical {noun}",), (Cell(), *middle)),
         Row((f"worst {noun}",), (Cell(), *worst)),
@@ -196,8 +196,8 @@ def _foot(
     ]
 
 
-def _cell(metric: Metric, own: Estimate | None, *, interval: bool = True) -> Cell:
-    if own is None:
+def _cell(metric: Metric, estimate: Estimate | None, *, interval: bool = True) -> Cell:
+    if estimate is None:
         return Cell()
-    ends = metric.interval_text(own.low, own.high) if interval else ""
-    return Cell(metric.text(own.value), interval=ends)
+    ends = metric.interval_text(estimate.low, estimate.high) if interval else ""
+    return Cell(metric.text(estimate.value), interval=ends)

@@ -45,14 +45,14 @@ def beside_constant(expected: Expected) -> list[Beside]:
     metric = METRICS.get(compared_metric(expected))
     constants = constant_answers(expected).outputs
     compared = []
-    for domain, own in expected.outputs.items():
-        model = metric.score(own)
+    for domain, outputs in expected.outputs.items():
+        model = metric.score(outputs)
         constant = metric.score(constants[domain]) if domain in constants else None
         if model is not None and constant is not None:
             behind = metric.loss(model) - metric.loss(constant)
             name = "the mean"
             if domain in expected.of_classes:
-                name = class_name(expected.classes, int(np.bincount(own.labels).argmax()))
+                name = class_name(expected.classes, int(np.bincount(outputs.labels).argmax()))
             compared.append(Beside(domain, model, constant, name, behind))
     return compared
 
@@ -60,12 +60,12 @@ def beside_constant(expected: Expected) -> list[Beside]:
 def constant_answers(expected: Expected) -> Expected:
     """Return the outputs of always predicting the constant, on each held-out domain."""
     outputs: dict[str, AnyOutputs] = {}
-    for domain, own in expected.of_classes.items():
-        commonest = np.bincount(own.labels).argmax()
-        answer = np.arange(own.probabilities.shape[1]) == commonest
-        answers = np.tile(answer.astype(np.float64), (len(own.labels), 1))
-        outputs[domain] = own._replace(probabilities=answers)
-    means = {domain: float(own.labels.mean()) for domain, own in expected.numbers.items()}
+    for domain, classes in expected.of_classes.items():
+        commonest = np.bincount(classes.labels).argmax()
+        answer = np.arange(classes.probabilities.shape[1]) == commonest
+        answers = np.tile(answer.astype(np.float64), (len(classes.labels), 1))
+        outputs[domain] = classes._replace(probabilities=answers)
+    means = {domain: float(classes.labels.mean()) for domain, classes in expected.numbers.items()}
     for domain, numbers in expected.numbers.items():
         if others := [mean for name, mean in means.items() if name != domain]:
             answers = np.full(len(numbers.labels), fmean(others))

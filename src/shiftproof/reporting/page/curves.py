@@ -38,16 +38,16 @@ class _Drawn(NamedTuple):
 
 def learning_curves(results: SelectionResults, baseline: str | None) -> list[Panels]:
     """Return a set of panels for each dataset whose runs were evaluated more than once."""
-    found = []
+    charts = []
     for dataset in results.datasets:
         names = [n for n in best_first(results) if any(c.selections for c in dataset.row(n))]
-        shown = names[:MOST_DRAWN]
-        if baseline in names and baseline not in shown:
-            shown[-1] = str(baseline)
-        drawn = list(_selected(dataset, shown))
+        chosen = names[:MOST_DRAWN]
+        if baseline in names and baseline not in chosen:
+            chosen[-1] = str(baseline)
+        drawn = list(_selected(dataset, chosen))
         if any(len(points) > 1 for run in drawn for points in run.curves.values()):
-            found.append(_panels(results, dataset, drawn, len(names)))
-    return found
+            charts.append(_panels(results, dataset, drawn, len(names)))
+    return charts
 
 
 def _selected(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]:
@@ -90,15 +90,15 @@ def _panels(
     within = (0.0 if min(values) >= 0 else -math.inf, 100.0)
     steps = Axis.over([0, *(step for step, _ in points)], count=3)
     frame = Frame(steps, Axis.around(values, 4, within))
-    shown = list(dict.fromkeys(run.algorithm for run in drawn))
+    titles = list(dict.fromkeys(run.algorithm for run in drawn))
     trial = min(dataset.trials)
     notes = [
         f"{capital(dataset.measure)} (%) over steps; {selector_name(results)};"
         f" {'seed' if dataset.standalone else 'trial'} {trial}."
         " The ring marks the step that the tables report."
     ]
-    if len(shown) < there:
-        notes.append(f"Drawn are {joined(shown)}, of {counted(there, 'algorithm')}.")
+    if len(titles) < there:
+        notes.append(f"Drawn are {joined(titles)}, of {counted(there, 'algorithm')}.")
     names = dict.fromkeys(kind for run in drawn for kind in run.curves)
     return Panels(
         dataset_title(dataset.dataset),

@@ -44,13 +44,13 @@ class HeldOut:
 
 def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
     """Return the forest plot, report card and predictions of each model, the best model first."""
-    found = []
-    for position, own in enumerate(sorted(held_out, key=lambda own: own.order)):
-        heading = own.title if len(held_out) > 1 else ""
-        expected, panels = own.expected, prediction_panels(own.expected)
-        if forest := forest_plot(own):
-            said = " ".join(sentences(expected))
-            found.append(Block(forest, heading, position > 0, said))
+    blocks = []
+    for position, model in enumerate(sorted(held_out, key=lambda model: model.order)):
+        heading = model.title if len(held_out) > 1 else ""
+        expected, panels = model.expected, prediction_panels(model.expected)
+        if forest := forest_plot(model):
+            words = " ".join(sentences(expected))
+            blocks.append(Block(forest, heading, position > 0, words))
         parts: dict[str, Value] = {
             "Report card": report_card(expected, every=True),
             panels.title: panels,
@@ -62,17 +62,17 @@ def expectation_blocks(held_out: Sequence[HeldOut]) -> list[Block]:
         for name, value in parts.items():
             title = f"{heading}: {name.lower()}" if heading else name
             folded = position > 0 or name == "Confusion matrices"
-            found.append(Block(value, title, folded))
-    return found
+            blocks.append(Block(value, title, folded))
+    return blocks
 
 
-def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
+def forest_plot(model: HeldOut, noun: str = "domain") -> DotPlot | None:
     """Return one row per held-out domain, the mean as a diamond, and the next domain as a bar.
 
     None if the score is defined in fewer than two domains.  ``noun`` is the word for a domain.
     """
-    metric = METRICS.get(own.expected.metric)
-    score = own.expected.score(metric.name)
+    metric = METRICS.get(model.expected.metric)
+    score = model.expected.score(metric.name)
     if score is None:
         return None
     scale, interval = metric.factor, score.interval
@@ -88,7 +88,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
 
     rows = []
     for domain, estimate in score.estimates.items():
-        samples = len(own.expected.outputs[domain].labels)
+        samples = len(model.expected.outputs[domain].labels)
         odd = domain in score.outliers
         ends = estimate.low, estimate.high
         tip = (
@@ -98,7 +98,7 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
         label = domain + " *" * odd
         rows.append(row(label, estimate.value, ends, f"{samples:,}", "dot", tip))
     middle = score.mean_interval
-    total = sum(len(outputs.labels) for outputs in own.expected.outputs.values())
+    total = sum(len(outputs.labels) for outputs in model.expected.outputs.values())
     tip = f"A typical {noun}: {metric.text(score.mean)} ({metric.interval_text(*middle)})"
     rows.append(row(f"typical {noun}", score.mean, middle, f"{total:,}", "diamond", tip))
     tip = (
@@ -120,24 +120,24 @@ def forest_plot(own: HeldOut, noun: str = "domain") -> DotPlot | None:
             ("diamond", f"typical {noun}"),
             ("bar", f"the next {noun}, with probability {score.level:.0%}"),
         ],
-        notes=tuple(_forest_notes(own, score, noun)),
+        notes=tuple(_forest_notes(model, score, noun)),
         heads=("Held out",),
         foot=2,
     )
 
 
-def _forest_notes(own: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str]:
+def _forest_notes(model: HeldOut, score: ExpectedScore, noun: str) -> Iterable[str]:
     yield (
         f"Each {noun} was held out of the training of the model that is scored there. A typical"
         f" {noun} is in the middle: about half of all {nouns(noun)} do better than it. It and the"
         f" prediction interval of the next {noun} come from a random-effects meta-analysis."
     )
-    if undefined := len(own.expected.outputs) - len(score.estimates):
+    if undefined := len(model.expected.outputs) - len(score.estimates):
         yield f"{counted(undefined, 'domain')} where the score is undefined: not shown."
     if score.outliers:
         yield f"*: unlike the other {nouns(noun)} (p < 0.05, corrected for their number)."
-    if own.seeds > 1:
-        yield f"Seed {own.seed}, of {own.seeds}."
+    if model.seeds > 1:
+        yield f"Seed {model.seed}, of {model.seeds}."
 
 
 def shortfall_plot(expected: Expected, noun: str = "domain") -> DotPlot | None:
@@ -151,10 +151,10 @@ def shortfall_plot(expected: Expected, noun: str = "domain") -> DotPlot | None:
         threshold = tick / metric.factor
         worse = score.probability_worse(threshold)
         value = metric.text(threshold).removesuffix(".0")
-        said = f"{metric.worse_side} {value}{metric.sign}"
-        tip = f"The next {noun} has {metric.phrase} {said} with probability {worse:.0%}"
+        threshold_text = f"{metric.worse_side} {value}{metric.sign}"
+        tip = f"The next {noun} has {metric.phrase} {threshold_text} with probability {worse:.0%}"
         bar = Mark("bar", 0.0, 100 * worse)
-        rows.append(PlotRow(Row.of(said, f"{100 * worse:.0f}"), [bar], tip))
+        rows.append(PlotRow(Row.of(threshold_text, f"{100 * worse:.0f}"), [bar], tip))
     title = f"How likely the next {noun} falls short"
     heads = (metric.heading,)
     return DotPlot.of(title, [Column("%")], rows, "Probability (%)", PERCENT, heads=heads)
@@ -168,8 +168,8 @@ def cut_table(expected: Expected, noun: str = "domain", label: str = "") -> Tabl
     rows = []
     for cut in CUTS:
         flagged, sensitivity, specificity = [], [], []
-        for own in outputs:
-            positive, ill = own.probabilities[:, 1] >= cut, own.labels == 1
+        for domain in outputs:
+            positive, ill = domain.probabilities[:, 1] >= cut, domain.labels == 1
             flagged.append(float(positive.mean()))
             if ill.any():
                 sensitivity.append(float(positive[ill].mean()))

@@ -70,8 +70,8 @@ def reliability_panels(
     """Plot how often samples are as predicted over their probability (see `prediction_panels`)."""
     outputs = of_classes(expected.outputs, "a reliability diagram")
     bins = {
-        domain: reliability(own, expected.level)
-        for domain, own in _with_whole(outputs, whole, only).items()
+        domain: reliability(part, expected.level)
+        for domain, part in _with_whole(outputs, whole, only).items()
     }
     classes = expected.classes
     titles = ("Probability of the predicted class", "Share right")
@@ -109,8 +109,8 @@ def predicted_panels(
 ) -> Panels:
     """Plot labels over predicted numbers, over equal axes (see `prediction_panels`)."""
     outputs = _with_whole(expected.numbers, whole, only)
-    bins = {domain: number_bins(own) for domain, own in outputs.items()}
-    ends = [end for own in bins.values() for x, _, low, high, _ in own for end in (x, low, high)]
+    bins = {domain: number_bins(part) for domain, part in outputs.items()}
+    ends = [end for part in bins.values() for x, _, low, high, _ in part for end in (x, low, high)]
     # Long tick labels side by side need room.
     axis = Axis.over(ends, 2 if max(map(abs, ends)) >= LONG else 3)
     key = [("point", f"mean label of a bin, and the range of {MOST} labels"),
@@ -140,8 +140,8 @@ def _with_whole(
     """Return the outputs, of several domains after those of all rows; with ``only``, of these."""
     if len(outputs) < 2:
         return dict(outputs)
-    shown = {domain: own for domain, own in outputs.items() if only is None or domain in only}
-    return {whole: pooled(list(outputs.values())), **shown}
+    parts = {domain: part for domain, part in outputs.items() if only is None or domain in only}
+    return {whole: pooled(list(outputs.values())), **parts}
 
 
 def _bins_table(
@@ -152,8 +152,8 @@ def _bins_table(
 ) -> Table:
     rows = [
         Row.of(domain, text(x), text(y), f"{text(low)}{between}{text(high)}", f"{samples}")
-        for domain, own in bins.items()
-        for x, y, low, high, samples in own
+        for domain, rows_of_domain in bins.items()
+        for x, y, low, high, samples in rows_of_domain
     ]
     return Table("Bins", tuple(map(Column, titles)), tuple(rows), heads=("Held out",))
 
@@ -169,7 +169,7 @@ def _bin_panels(
     frame = Frame(axis, axis, SQUARE)
     ideal = Line("ideal", frame.path([(axis.low, axis.low), (axis.high, axis.high)]))
     panels = []
-    for domain, own in bins.items():
+    for domain, of_domain in bins.items():
         points = [
             Point(
                 *frame.place(x, y),
@@ -178,9 +178,9 @@ def _bin_panels(
                 f"{domain}: {x_name} {text(x)}, {y_name} {text(y)} ({text(low)} to {text(high)})"
                 f"\n{counted(samples, 'sample')}",
             )
-            for x, y, low, high, samples in own
+            for x, y, low, high, samples in of_domain
         ]
-        pairs = "; ".join(f"{text(x)} {y_name} {text(y)}" for x, y, *_ in own)
+        pairs = "; ".join(f"{text(x)} {y_name} {text(y)}" for x, y, *_ in of_domain)
         words = f"{chart} in {domain}: {x_name} {pairs}"
         panels.append(Panel(domain, words, [ideal], points=points))
     return panels
@@ -199,27 +199,27 @@ def _across(panels: int) -> int:
 
 def errors_plot(expected: Expected, whole: str = POOLED) -> DotPlot:
     """Plot label minus prediction: one row per held-out domain, and one for all rows."""
-    parts = {d: errors_of(own) for d, own in _with_whole(expected.numbers, whole).items()}
+    parts = {d: errors_of(errors) for d, errors in _with_whole(expected.numbers, whole).items()}
     if whole in parts:
         parts[whole] = parts.pop(whole)  # last
     rows = []
-    for domain, own in parts.items():
-        texts = [short_number(value) for value in (own.mean, own.median)]
-        spans = [" to ".join(map(short_number, ends)) for ends in (own.quartiles, own.range)]
+    for domain, errors in parts.items():
+        texts = [short_number(value) for value in (errors.mean, errors.median)]
+        spans = [" to ".join(map(short_number, ends)) for ends in (errors.quartiles, errors.range)]
         rows.append(
             PlotRow(
-                Row.of(domain, *texts, *spans, f"{own.samples}"),
+                Row.of(domain, *texts, *spans, f"{errors.samples}"),
                 [
                     Mark("zero", 0.0),
-                    Mark("span", *own.range),
-                    Mark("bar", *own.quartiles),
-                    Mark("dot", own.mean),
+                    Mark("span", *errors.range),
+                    Mark("bar", *errors.quartiles),
+                    Mark("dot", errors.mean),
                 ],
                 f"{domain}: mean error {texts[0]}, half of them {spans[0]}\n"
-                f"{counted(own.samples, 'sample')}",
+                f"{counted(errors.samples, 'sample')}",
             )
         )
-    ends = [end for own in parts.values() for end in (*own.range, own.mean)]
+    ends = [end for errors in parts.values() for end in (*errors.range, errors.mean)]
     note = (
         "A mean above zero: predictions of the domain are too low on average; below zero: too high."
     )
@@ -266,8 +266,8 @@ def confusion_table(expected: Expected) -> Table | None:
     classes = [class_name(expected.classes, code) for code in range(count)]
     rows = [
         Row((domain,), (Cell(name), *(Cell(f"{cell}") for cell in counts)))
-        for domain, own in outputs.items()
-        for name, counts in zip(classes, confusion(own), strict=True)
+        for domain, part in outputs.items()
+        for name, counts in zip(classes, confusion(part), strict=True)
     ]
     columns = (Column("Class", words=True), *(Column(f"as {name}") for name in classes))
     return Table("Samples by class and predicted class", columns, tuple(rows), heads=("Held out",))
@@ -276,8 +276,8 @@ def confusion_table(expected: Expected) -> Table | None:
 def two_classes(expected: Expected, noun: str, label: str) -> Table:
     """Return the right and wrong predictions of both classes, one row per domain."""
     rows = []
-    for domain, own in expected.of_classes.items():
-        (right0, wrong0), (wrong1, right1) = confusion(own)
+    for domain, part in expected.of_classes.items():
+        (right0, wrong0), (wrong1, right1) = confusion(part)
         rows.append(Row.of(domain, *map(str, (right0, wrong0, right1, wrong1))))
     columns = [
         Column(f"{answer_of(label, class_name(expected.classes, code))}, {how}", better)
@@ -293,10 +293,10 @@ def pooled_map(expected: Expected, noun: str) -> HeatMap:
     counts = confusion(pooled(list(expected.of_classes.values())))
     names = [class_name(expected.classes, code) for code in range(len(counts))]
     rows = []
-    for code, own in enumerate(counts):
+    for code, row in enumerate(counts):
         cells = []
-        for other, count in enumerate(own):
-            share = 100 * count / max(sum(own), 1)
+        for other, count in enumerate(row):
+            share = 100 * count / max(sum(row), 1)
             strength = sum(share >= limit for limit in LIMITS)
             cells.append(HeatCell(f"{share:.0f}", strength if other == code else -strength))
         rows.append((names[code], cells))
@@ -334,7 +334,7 @@ def _predicted(error: ConfidentError, evidence: Evidence) -> str:
 
 
 def _cells(error: ConfidentError) -> str:
-    shown = error.cells if len(error.cells) <= MOST_CELLS else error.cells[:FEW_CELLS]
-    more = len(error.cells) - len(shown)
-    texts = [f"{name}\u00a0{value}" for name, value in shown]
+    cells = error.cells if len(error.cells) <= MOST_CELLS else error.cells[:FEW_CELLS]
+    more = len(error.cells) - len(cells)
+    texts = [f"{name}\u00a0{value}" for name, value in cells]
     return " · ".join(texts + [f"and {more} more"] * (more > 0))

@@ -53,28 +53,28 @@ def facts(
     notes: Sequence[str] = (),
 ) -> list[Fact]:
     """Return what is known about how the numbers were made."""
-    found = [Fact("Runs", _statuses(outcomes)), Fact("Read from", list(sources), code=True)]
+    entries = [Fact("Runs", _statuses(outcomes)), Fact("Read from", list(sources), code=True)]
     if notes:
-        found.append(Fact("Notes on the files", list(notes)))
+        entries.append(Fact("Notes on the files", list(notes)))
     if sweeps:
         lines = [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps]
-        found.append(Fact("Sweep", lines))
+        entries.append(Fact("Sweep", lines))
     if versions := _versions(outcomes):
-        found.append(Fact("Made with", versions))
-    found.append(Fact("Seeds", _seeds(outcomes)))
+        entries.append(Fact("Made with", versions))
+    entries.append(Fact("Seeds", _seeds(outcomes)))
     if all_results:
-        found.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
+        entries.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
         datasets = [d for results in all_results for d in results.datasets]
-        found.append(Fact("Error bars", [f"{capital(error_bars(datasets))}."]))
+        entries.append(Fact("Error bars", [f"{capital(error_bars(datasets))}."]))
     failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
     if failures:
-        found.append(Fact("Failed", _some(failures)))
+        entries.append(Fact("Failed", _some(failures)))
     for results in all_results:
         missing = [m for d in results.datasets for c in d.cells.values() for m in c.missing]
         if missing:
             lines = _some(describe_missing(missing))
-            found.append(Fact(f"Not used ({selector_name(results)})", lines))
-    return [*found, _this_page(command)]
+            entries.append(Fact(f"Not used ({selector_name(results)})", lines))
+    return [*entries, _this_page(command)]
 
 
 def provenance_facts(
@@ -93,21 +93,21 @@ def provenance_facts(
     model = algorithm_title(first.algorithm) + f" ({settings})" * bool(settings)
     weights = ", trained with all classes counted alike; scores count rows"
     model += f", seed {first.trial_seed}{weights * (config.get('class_weight') == 'balanced')}"
-    data, own = dataset_title(first.dataset), config.get("fingerprint")
+    data, fingerprint = dataset_title(first.dataset), config.get("fingerprint")
     time = (
         f"{duration(seconds)} of training: {counted(len(outcomes), 'run')} without one"
         f" {evidence.noun} each{', and one on all' * bool(evidence.seconds)}."
     )
-    found = [
+    entries = [
         Fact("Time", [time]),
         Fact("Model", [model]),
-        Fact("Data", [f"{data}, fingerprint {own}" if own else data]),
+        Fact("Data", [f"{data}, fingerprint {fingerprint}" if fingerprint else data]),
     ]
     if notes:
-        found.append(Fact("Notes on the files", list(notes)))
-    if made := _environment(first):
-        found.append(Fact("Made with", [made]))
-    return [*found, Fact("Read from", list(paths), code=True), _this_page(command)]
+        entries.append(Fact("Notes on the files", list(notes)))
+    if environment := _environment(first):
+        entries.append(Fact("Made with", [environment]))
+    return [*entries, Fact("Read from", list(paths), code=True), _this_page(command)]
 
 
 def _environment(run: RunOutcome) -> str:
@@ -185,10 +185,10 @@ def _seeds(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 def _values(values: Sequence[object]) -> str:
     """Return the distinct values of a setting, or how many there are if they are many."""
-    said = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
-    if not said:
+    texts = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
+    if not texts:
         return NOTHING
-    return joined(said) if len(said) <= 3 else f"{len(said)} values"
+    return joined(texts) if len(texts) <= 3 else f"{len(texts)} values"
 
 
 def _titled(run: RunOutcome) -> str:

@@ -74,8 +74,8 @@ class Source:
         """The model that the page is about; None for several, or fewer than two scored domains."""
         if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
             return None
-        own = self.held_out[0]
-        return None if own.expected.score(own.expected.metric) is None else own
+        first = self.held_out[0]
+        return None if first.expected.score(first.expected.metric) is None else first
 
 
 def results_page(
@@ -110,39 +110,41 @@ def page_values(
     source: Source,
 ) -> Page:
     """Return the content of the page, without sections that have no values."""
-    found = [results for results in all_results if results.has_numbers]
+    with_numbers = [results for results in all_results if results.has_numbers]
     if source.model is not None and len({outcome.algorithm for outcome in outcomes}) == 1:
-        page = _of_model(source.model, outcomes, found, source)
+        page = _of_model(source.model, outcomes, with_numbers, source)
     else:
-        page = _of_sweep(outcomes, found, baseline, source)
+        page = _of_sweep(outcomes, with_numbers, baseline, source)
     return replace(page, sections=[section for section in page.sections if section.blocks])
 
 
 def _of_sweep(
     outcomes: Sequence[RunOutcome],
-    found: Sequence[SelectionResults],
+    all_results: Sequence[SelectionResults],
     baseline: str | None,
     source: Source,
 ) -> Page:
     """Return the page of several algorithms, or of runs without predictions."""
-    main = found[0] if found else None
+    main = all_results[0] if all_results else None
     training = blocks(training_plot(*source.training)) if source.training else []
     shifts = [block for diagnosis in source.diagnoses for block in diagnosis_blocks(diagnosis)]
-    origin = facts(outcomes, found, source.paths, source.command, source.sweeps, source.notes)
+    origin = facts(outcomes, all_results, source.paths, source.command, source.sweeps, source.notes)
     against = f"Against {algorithm_title(baseline)}" if main and baseline else ""
     return Page(
         title(main, outcomes),
         training_sentence(*source.training) if source.training else sentence(main, baseline),
-        [*filter(None, [source.remark]), *other_selections(found)],
+        [*filter(None, [source.remark]), *other_selections(all_results)],
         figures(main, outcomes),
         [
             *source.first,
             Section("training", "Training domains", training),
             Section("expect", "What to expect", expectation_blocks(source.held_out)),
-            Section("accuracy", capital(main.measure) if main else "", _accuracy(found)),
-            Section("domains", "By test domain", _each(found, lambda r: heat_map(r, baseline))),
-            Section("baseline", against, _each(found, lambda r: baseline_plot(r, baseline))),
-            Section("ranks", "Ranks", _each(found, rank_plot)),
+            Section("accuracy", capital(main.measure) if main else "", _accuracy(all_results)),
+            Section(
+                "domains", "By test domain", _each(all_results, lambda r: heat_map(r, baseline))
+            ),
+            Section("baseline", against, _each(all_results, lambda r: baseline_plot(r, baseline))),
+            Section("ranks", "Ranks", _each(all_results, rank_plot)),
             Section("curves", "Learning curves", _curves(main, baseline)),
             Section("cost", "Cost", blocks(cost_plot(outcomes, baseline))),
             Section("shift", "Shift", shifts + blocks(output_shift_table(main) if main else None)),
@@ -156,33 +158,33 @@ def _of_sweep(
 
 
 def _of_model(
-    own: HeldOut,
+    model: HeldOut,
     outcomes: Sequence[RunOutcome],
-    found: Sequence[SelectionResults],
+    all_results: Sequence[SelectionResults],
     source: Source,
 ) -> Page:
     """Return the page of one model: what to expect from it at the next domain."""
-    evidence, expected = source.evidence, own.expected
-    curves = _curves(found[0] if found else None, None)
+    evidence, expected = source.evidence, model.expected
+    curves = _curves(all_results[0] if all_results else None, None)
     origin = provenance_facts(outcomes, evidence, source.paths, source.command, source.notes)
     data = dataset_title(outcomes[0].dataset)
     return Page(
         f"{data}: what to expect at the next {evidence.noun}",
         lead(expected, evidence.noun, evidence.label),
-        [*filter(None, [source.remark]), *remarks_of(own, evidence)],
+        [*filter(None, [source.remark]), *remarks_of(model, evidence)],
         figures_of(expected, evidence),
         [
-            *answer_sections(own, source.baselines, evidence, source.diagnoses),
+            *answer_sections(model, source.baselines, evidence, source.diagnoses),
             Section("curves", "Learning curves", curves),
             Section("provenance", "Cost and provenance", blocks(origin)),
         ],
     )
 
 
-def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
+def _accuracy(all_results: Sequence[SelectionResults]) -> list[Block]:
     """Return the tables of every selector: averages, then each dataset."""
     tables = []
-    for results in found:
+    for results in all_results:
         several = len(results.datasets) > 1
         heading, words = capital(selector_name(results)), selector_explained(results)
         if several:
@@ -198,10 +200,10 @@ def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
 
 
 def _each(
-    found: Sequence[SelectionResults], draw: Callable[[SelectionResults], Value | None]
+    all_results: Sequence[SelectionResults], draw: Callable[[SelectionResults], Value | None]
 ) -> list[Block]:
     """Return the same plot for every selector, all but the first folded."""
-    values = [(results, value) for results in found if (value := draw(results)) is not None]
+    values = [(results, value) for results in all_results if (value := draw(results)) is not None]
     several = len(values) > 1
     return [
         Block(value, capital(selector_name(results)) if several else "", folded=position > 0)
@@ -228,8 +230,10 @@ def diagnosis_html(title: str, diagnosis: Mapping[str, Any]) -> str:
     """Return the amounts, the findings and the advice as HTML without style, for a notebook."""
     parts: Any = _environment().get_template("parts.html").module
     notes = blocks([Fact("Notes", diagnosis["notes"])] if diagnosis["notes"] else None)
-    shown = [Block(amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
-    return "\n".join(str(parts.block(block, f"shift-{at}")) for at, block in enumerate(shown))
+    shown_blocks = [Block(amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
+    return "\n".join(
+        str(parts.block(block, f"shift-{at}")) for at, block in enumerate(shown_blocks)
+    )
 
 
 def _environment() -> Environment:

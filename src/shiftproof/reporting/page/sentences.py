@@ -94,18 +94,18 @@ def lead(expected: Expected, noun: str = "domain", label: str = "") -> str:
     score = expected.score(expected.metric)
     if score is None:
         return f"One {noun} does not show what to expect at the next."
-    said = rounded(expected.metric, score.mean, *score.interval)
+    scored = rounded(expected.metric, score.mean, *score.interval)
     if expected.metric == "mae":
         mae = METRICS.get("mae")
         ends = mae.interval_text(*score.interval)
-        said = f"an error of {mae.text(score.mean)} ({ends}){f' in {label}' if label else ''}"
+        scored = f"an error of {mae.text(score.mean)} ({ends}){f' in {label}' if label else ''}"
     start = "In" if noun in TIMES else "At"
     article = "an" if noun[:1].lower() in "aeiou" else "a"
     behind = [beside for beside in beside_constant(expected) if beside.worse]
     where = f"in {len(behind)} of {len(expected.outputs)} {nouns(noun)}"
     compare = _beside_mean if expected.numbers else _beside_class
     return (
-        f"{start} {article} {noun} like these expect {said};"
+        f"{start} {article} {noun} like these expect {scored};"
         f" {compare(expected, behind, where, label)}."
     )
 
@@ -179,16 +179,17 @@ def worst_first(score: ExpectedScore) -> list[str]:
 
 def _scored(expected: Expected, score: ExpectedScore, domain: str, worst: bool, noun: str) -> str:
     """Say how a domain scored, and whether it is the worst of all."""
-    own, metric = score.estimates.get(domain), score.metric
-    if own is None:
+    estimate, metric = score.estimates.get(domain), score.metric
+    if estimate is None:
         return f"{metric.phrase} is undefined here."
-    said = f"{metric.text(own.value)}{metric.sign} ({metric.interval_text(own.low, own.high)})"
+    interval = metric.interval_text(estimate.low, estimate.high)
+    scored = f"{metric.text(estimate.value)}{metric.sign} ({interval})"
     rows = counted(len(expected.outputs[domain].labels), "row")
     title = metric.phrase
     which = f"{title[:1].upper()}{title[1:]}"
     if worst:
         which = f"The {'lowest' if metric.direction > 0 else 'worst'} {title} of all {nouns(noun)}"
-    return f"{which}: {said} on {rows}."
+    return f"{which}: {scored} on {rows}."
 
 
 def _constant(expected: Expected, beside: Beside, evidence: Evidence) -> str:
@@ -197,23 +198,23 @@ def _constant(expected: Expected, beside: Beside, evidence: Evidence) -> str:
     if not expected.numbers:
         what = answer_of(evidence.label, beside.name)
     side = "better" if beside.worse else "worse" if beside.behind < 0 else "as good"
-    said = f"{metric.phrase} {metric.text(beside.constant)}{metric.sign}"
-    return f"Always answering {what} would be {side}: {said}."
+    scored = f"{metric.phrase} {metric.text(beside.constant)}{metric.sign}"
+    return f"Always answering {what} would be {side}: {scored}."
 
 
 def shares_of(outputs: Mapping[str, Outputs]) -> dict[str, np.ndarray]:
     """Return the share of each class in each domain."""
     classes = next(iter(outputs.values())).probabilities.shape[1]
     return {
-        domain: np.bincount(own.labels, minlength=classes) / len(own.labels)
-        for domain, own in outputs.items()
+        domain: np.bincount(part.labels, minlength=classes) / len(part.labels)
+        for domain, part in outputs.items()
     }
 
 
 def _commonest(expected: Expected, domain: str, evidence: Evidence) -> Iterator[str]:
     """Say which class is most over-represented, compared with the mean of the other domains."""
     shares = shares_of(expected.of_classes)
-    if others := [own for name, own in shares.items() if name != domain]:
+    if others := [share for name, share in shares.items() if name != domain]:
         elsewhere = np.mean(others, axis=0)
         code = int((shares[domain] - elsewhere).argmax())
         here, there = shares[domain][code], elsewhere[code]
@@ -225,7 +226,7 @@ def _commonest(expected: Expected, domain: str, evidence: Evidence) -> Iterator[
 
 def _mean_label(expected: Expected, domain: str, evidence: Evidence) -> Iterator[str]:
     """Say how the mean label differs from that of the other domains."""
-    if others := [own.labels for name, own in expected.numbers.items() if name != domain]:
+    if others := [part.labels for name, part in expected.numbers.items() if name != domain]:
         here = float(expected.numbers[domain].labels.mean())
         there = float(np.mean([labels.mean() for labels in others]))
         spread = float(np.mean([labels.std() for labels in others]))
@@ -239,12 +240,13 @@ def _mean_label(expected: Expected, domain: str, evidence: Evidence) -> Iterator
 
 def _biased(expected: Expected, domain: str) -> Iterator[str]:
     """Say whether predictions are too low or too high, if the mean error is clearly not 0."""
-    own = expected.estimates("calibration_intercept")[domain]
-    if own is not None and not own.low <= 0 <= own.high:
+    estimate = expected.estimates("calibration_intercept")[domain]
+    if estimate is not None and not estimate.low <= 0 <= estimate.high:
         mae = METRICS.get("mae")
-        ends = mae.interval_text(*sorted(map(abs, (own.low, own.high))))
-        side = "low" if own.value > 0 else "high"
-        yield f"Its predictions are too {side} by {mae.text(abs(own.value))} ({ends}) on average."
+        ends = mae.interval_text(*sorted(map(abs, (estimate.low, estimate.high))))
+        side = "low" if estimate.value > 0 else "high"
+        error = mae.text(abs(estimate.value))
+        yield f"Its predictions are too {side} by {error} ({ends}) on average."
 
 
 def _far(domain: str, evidence: Evidence) -> Iterator[str]:
@@ -264,8 +266,8 @@ def _lost(expected: Expected, domain: str, diagnoses: Sequence[Mapping[str, Any]
         parts = [(loss[part]["value"], words) for part, words in how.parts.items()]
         large = sorted((part for part in parts if part[0] >= SMALLEST_PART), key=lambda p: -p[0])
         where = ", ".join(f"{value:.1f} {words}" for value, words in large)
-        said = f"{loss['lost']['value']:.1f} {how.unit} there ({low:.1f} to {high:.1f})"
+        amount = f"{loss['lost']['value']:.1f} {how.unit} there ({low:.1f} to {high:.1f})"
         yield (
-            f"If it is held out, a simple model loses {said.replace('-', MINUS)}"
+            f"If it is held out, a simple model loses {amount.replace('-', MINUS)}"
             f"{': ' + where if where else ''}."
         )

@@ -126,7 +126,7 @@ def page_diagnosis(path: Path) -> dict[str, Any]:
 
 def output_shift_table(results: SelectionResults) -> Table | None:
     """Return how the outputs shift between training domains at the reported steps."""
-    found = [
+    selected_runs = [
         (name, dataset, at, trial, shift)
         for dataset in results.datasets
         for name in best_first(results)
@@ -134,12 +134,14 @@ def output_shift_table(results: SelectionResults) -> Table | None:
         for trial, selected in sorted(dataset.cells[name, at].selections.items())
         if (shift := _shift_at(selected))
     ]
-    if not found:
+    if not selected_runs:
         return None
     places: dict[str, list[str]] = {
-        "Dataset": [dataset_title(d.dataset) for _, d, _, _, _ in found],
-        "Test domain": [domain_titles(d.dataset, d.domains)[at] for _, d, at, _, _ in found],
-        "Trial": [f"{trial}" for _, _, _, trial, _ in found],
+        "Dataset": [dataset_title(d.dataset) for _, d, _, _, _ in selected_runs],
+        "Test domain": [
+            domain_titles(d.dataset, d.domains)[at] for _, d, at, _, _ in selected_runs
+        ],
+        "Trial": [f"{trial}" for _, _, _, trial, _ in selected_runs],
     }
     # A value that is the same in every row needs no column.
     places = {title: texts for title, texts in places.items() if len(set(texts)) > 1}
@@ -152,7 +154,7 @@ def output_shift_table(results: SelectionResults) -> Table | None:
             "found" if shift.concept_p < LEVEL else "not found",
             nats(shift.covariate),
         )
-        for position, (name, _, _, _, shift) in enumerate(found)
+        for position, (name, _, _, _, shift) in enumerate(selected_runs)
     ]
     columns = (
         *(Column(title, words=title != "Trial") for title in places),

@@ -109,19 +109,19 @@ def figures(
     """Return the numbers of runs, domains, trials and draws, each with its name."""
     finished = sum(outcome.status == "finished" for outcome in outcomes)
     runs = f"{finished:,}" if finished == len(outcomes) else f"{finished:,} of {len(outcomes):,}"
-    found = [(f"{plural('run', len(outcomes))} finished", runs)]
+    entries = [(f"{plural('run', len(outcomes))} finished", runs)]
     if results is not None:
         domains = len(list(shown_places(results)))
-        found.append((plural("test domain", domains), f"{domains}"))
+        entries.append((plural("test domain", domains), f"{domains}"))
         trials = sorted({trial for d in results.datasets for trial in d.trials})
         draws = sorted({draw for d in results.datasets for draw in d.draws})
         several = "s" * (len(trials) > 1)
         standalone = all(outcome.standalone for outcome in outcomes)
         kind = f"seed{several} (" if standalone else f"trial{several} (seed{several} "
-        found.append((f"{kind}{number_ranges(trials)})", f"{len(trials)}"))
+        entries.append((f"{kind}{number_ranges(trials)})", f"{len(trials)}"))
         if not standalone:
-            found.append((plural("hyper-parameter draw", len(draws)), f"{len(draws)}"))
-    return found
+            entries.append((plural("hyper-parameter draw", len(draws)), f"{len(draws)}"))
+    return entries
 
 
 def _of_one(results: SelectionResults) -> str:
@@ -170,11 +170,11 @@ def _chance(best: Lead, first_of_two: bool = False) -> str:
     return f"{which} may be chance ({test}), so that the two cannot be told apart"
 
 
-def _beside(results: SelectionResults, found: Lead, baseline: str | None) -> str:
+def _beside(results: SelectionResults, best: Lead, baseline: str | None) -> str:
     """Compare the best with the baseline, if the baseline is neither of the two."""
-    if baseline not in results.algorithms or baseline in (found.first, found.second):
+    if baseline not in results.algorithms or baseline in (best.first, best.second):
         return ""
-    points = _apart(results, found.first, baseline)
+    points = _apart(results, best.first, baseline)
     return "" if points is None else f" and {points:.1f} above {algorithm_title(baseline)}"
 
 

@@ -52,8 +52,8 @@ def shown_places(results: SelectionResults) -> Iterator[tuple[DatasetResults, in
 
 def covers(dataset: DatasetResults, algorithm: str) -> bool:
     """Return whether the algorithm has a number on every shown test domain."""
-    shown = shown_domains(dataset)
-    return bool(shown) and all(dataset.cells[algorithm, at].selections for at in shown)
+    positions = shown_domains(dataset)
+    return bool(positions) and all(dataset.cells[algorithm, at].selections for at in positions)
 
 
 def complete(dataset: DatasetResults, algorithm: str) -> bool:
@@ -103,29 +103,29 @@ def averages_table(results: SelectionResults) -> Table:
 
 def dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
     """Return a table with one row per algorithm, one column per test domain, and their mean."""
-    shown = shown_domains(dataset)
+    positions = shown_domains(dataset)
     known = domain_titles(dataset.dataset, dataset.domains)
-    titles = [known[at] for at in shown] + [AVERAGE] * (len(shown) > 1)
+    titles = [known[at] for at in positions] + [AVERAGE] * (len(positions) > 1)
 
     def cells(name: str) -> Iterator[Cell]:
-        found = [dataset.cells[name, at] for at in shown]
-        for cell in found:
+        cells_there = [dataset.cells[name, at] for at in positions]
+        for cell in cells_there:
             estimate = estimate_cell(cell.estimate, len(cell.trials), cell.incomplete)
             yield replace(estimate, runs=runs_of(cell))
-        if len(shown) > 1:
-            value = mean_of_columns([cell.estimate for cell in found])
+        if len(positions) > 1:
+            value = mean_of_columns([cell.estimate for cell in cells_there])
             yield number_cell(value, not complete(dataset, name))
 
     title = f"{dataset_title(dataset.dataset)}, by test domain"
     return _table(title, results, titles, cells, [what_the_numbers_are(results, [dataset])])
 
 
-def runs_of(found: CellResults) -> str:
+def runs_of(cell: CellResults) -> str:
     """Return the runs behind a number, in the format of `Cell.runs`."""
     return ";".join(
         f"{trial},{100 * selected.accuracy:.1f},"
         f"{'' if selected.run.standalone else selected.run.hparams_seed},{selected.step}"
-        for trial, selected in sorted(found.selections.items())
+        for trial, selected in sorted(cell.selections.items())
     )
 
 
@@ -181,19 +181,21 @@ def heat_map(results: SelectionResults, baseline: str | None) -> HeatMap | None:
         return None
     rows: list[tuple[str, list[HeatCell]]] = [(algorithm_title(name), []) for name in names]
     for dataset, at in places:
-        found = {name: dataset.cells[name, at] for name in names}
-        means = {n: round(e.mean, 1) for n, cell in found.items() if (e := cell.estimate)}
-        known = [cell.estimate.mean for cell in found.values() if cell.estimate]
+        cells_there = {name: dataset.cells[name, at] for name in names}
+        means = {n: round(e.mean, 1) for n, cell in cells_there.items() if (e := cell.estimate)}
+        known = [cell.estimate.mean for cell in cells_there.values() if cell.estimate]
         reference = means.get(baseline) if baseline else round(sum(known) / max(len(known), 1), 1)
         for (_, cells), name in zip(rows, names, strict=True):
             if name not in means:
                 cells.append(HeatCell(NOTHING, None))
             elif name == baseline or reference is None:
-                cells.append(HeatCell(f"{means[name]:.1f}", None, runs_of(found[name])))
+                cells.append(HeatCell(f"{means[name]:.1f}", None, runs_of(cells_there[name])))
             else:
                 # The difference of the numbers as printed, so that the reader can check it.
                 difference = round(means[name] - reference, 1)
-                cells.append(HeatCell(signed(difference), level(difference), runs_of(found[name])))
+                cells.append(
+                    HeatCell(signed(difference), level(difference), runs_of(cells_there[name]))
+                )
     groups: dict[str, list[str]] = {}
     for dataset, at in places:
         titles = domain_titles(dataset.dataset, dataset.domains)
