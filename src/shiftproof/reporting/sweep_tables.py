@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from shiftproof.core.text import counted, signed
@@ -202,15 +202,16 @@ def _ranking_table(results: SelectionResults) -> Table:
     }
     ranks = rank_algorithms(accuracies)
     lacking = any(algorithm not in ranks for algorithm in results.algorithms)
-    rows = _rows_of(
-        results.algorithms,
-        {name: (f"{r.mean:.1f}", f"{r.median:g}", f"{r.worst}") for name, r in ranks.items()},
-        columns=3,
-    )
+    rows = [
+        Row.of(algorithm_title(name), f"{rank.mean:.1f}", f"{rank.median:g}", f"{rank.worst}")
+        if (rank := ranks.get(name))
+        else Row.of(algorithm_title(name), *(NOTHING,) * 3)
+        for name in results.algorithms
+    ]
     return Table(
         f"Ranking, model selection method: {results.selector.title}",
         _columns(("Mean", "Median", "Worst"), -1),
-        rows,
+        tuple(rows),
         f"Ranks by the averages as printed above, over {counted(len(results.datasets), 'dataset')};"
         f" equal ones share the smallest rank. {_caption(results, results.datasets)}",
         (f"{NOTHING} lacks a test domain of a dataset and is not ranked there",) * lacking,
@@ -221,38 +222,26 @@ def _ranking_table(results: SelectionResults) -> Table:
 def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Table:
     accuracies = {name: results.accuracies(name) for name in results.algorithms}
     compared = compare_with_baseline(accuracies, baseline, seed)
-    rows = _rows_of(
-        [name for name in results.algorithms if name != baseline],
-        {
-            c.algorithm: (
-                signed(100 * c.difference),
-                p_value_text(c.p_value, 4),
-                p_value_text(c.corrected, 4),
-                f"{c.pairs}",
-            )
-            for c in compared
-        },
-        columns=4,
-    )
+    tests = {test.algorithm: test for test in compared}
+    rows = []
+    for name in results.algorithms:
+        cells = [NOTHING] * 4
+        if test := tests.get(name):
+            cells = [signed(100 * test.difference), f"{test.pairs}"]
+            cells[1:1] = [p_value_text(p, 4) for p in (test.p_value, test.corrected)]
+        if name != baseline:
+            rows.append(Row.of(algorithm_title(name), *cells))
     title = algorithm_title(baseline)
     return Table(
         f"Against {title}, model selection method: {results.selector.title}",
         _columns(("Difference", "p", "p (Holm)", "Pairs"), 0),
-        rows,
+        tuple(rows),
         f"Mean difference to {title} in points, paired by dataset, test domain and trial;"
         f" two-sided sign-flip test, exact up to {MOST_ENUMERATED} pairs, else {DRAWS:,} random"
         f" assignments (seed {seed}); Holm's correction over {counted(len(compared), 'algorithm')}."
         " Pairs of one dataset share training data: read a small p with care."
         f" {_caption(results, results.datasets)}",
         width=AVERAGES_WIDTH,
-    )
-
-
-def _rows_of(
-    algorithms: Sequence[str], cells: Mapping[str, Sequence[str]], columns: int
-) -> tuple[Row, ...]:
-    return tuple(
-        Row.of(algorithm_title(name), *cells.get(name, (NOTHING,) * columns)) for name in algorithms
     )
 
 

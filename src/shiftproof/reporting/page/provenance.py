@@ -53,28 +53,28 @@ def facts(
     notes: Sequence[str] = (),
 ) -> list[Fact]:
     """Return what is known about how the numbers were made."""
-    entries = [Fact("Runs", _statuses(outcomes)), Fact("Read from", list(sources), code=True)]
-    if notes:
-        entries.append(Fact("Notes on the files", list(notes)))
-    if sweeps:
-        lines = [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps]
-        entries.append(Fact("Sweep", lines))
-    if versions := _versions(outcomes):
-        entries.append(Fact("Made with", versions))
-    entries.append(Fact("Seeds", _seeds(outcomes)))
-    if all_results:
-        entries.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
-        datasets = [d for results in all_results for d in results.datasets]
-        entries.append(Fact("Error bars", [f"{capital(error_bars(datasets))}."]))
+    datasets = [dataset for results in all_results for dataset in results.datasets]
     failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
-    if failures:
-        entries.append(Fact("Failed", _some(failures)))
+    entries = {
+        "Runs": _statuses(outcomes),
+        "Read from": sources,
+        "Notes on the files": notes,
+        "Sweep": [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps],
+        "Made with": _versions(outcomes),
+        "Seeds": _seeds(outcomes),
+        "Chosen by": [selector_name(results) for results in all_results],
+        "Error bars": [f"{capital(error_bars(datasets))}."] if datasets else [],
+        "Failed": _some(failures),
+    }
     for results in all_results:
         missing = [m for d in results.datasets for c in d.cells.values() for m in c.missing]
-        if missing:
-            lines = _some(describe_missing(missing))
-            entries.append(Fact(f"Not used ({selector_name(results)})", lines))
-    return [*entries, _this_page(command)]
+        entries[f"Not used ({selector_name(results)})"] = _some(describe_missing(missing))
+    return _as_facts({**entries, "This page": _this_page(command)})
+
+
+def _as_facts(entries: Mapping[str, Sequence[str]]) -> list[Fact]:
+    code = ("Read from", "This page")
+    return [Fact(name, list(lines), name in code) for name, lines in entries.items() if lines]
 
 
 def provenance_facts(
@@ -98,24 +98,25 @@ def provenance_facts(
         f"{duration(seconds)} of training: {counted(len(outcomes), 'run')} without one"
         f" {evidence.noun} each{', and one on all' * bool(evidence.seconds)}."
     )
-    entries = [
-        Fact("Time", [time]),
-        Fact("Model", [model]),
-        Fact("Data", [f"{data}, fingerprint {fingerprint}" if fingerprint else data]),
-    ]
-    if notes:
-        entries.append(Fact("Notes on the files", list(notes)))
-    if environment := _environment(first):
-        entries.append(Fact("Made with", [environment]))
-    return [*entries, Fact("Read from", list(paths), code=True), _this_page(command)]
+    return _as_facts(
+        {
+            "Time": [time],
+            "Model": [model],
+            "Data": [f"{data}, fingerprint {fingerprint}" if fingerprint else data],
+            "Notes on the files": notes,
+            "Made with": [*filter(None, [_environment(first)])],
+            "Read from": paths,
+            "This page": _this_page(command),
+        }
+    )
 
 
 def _environment(run: RunOutcome) -> str:
     return ", ".join(f"{name} {value}" for name, value in run.origin.environment.items())
 
 
-def _this_page(command: str) -> Fact:
-    return Fact("This page", [*filter(None, [command]), f"shiftproof {__version__}"], code=True)
+def _this_page(command: str) -> list[str]:
+    return [*filter(None, [command]), f"shiftproof {__version__}"]
 
 
 def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
@@ -124,20 +125,14 @@ def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     for outcome in outcomes:
         if outcome.origin.config:
             by_dataset.setdefault(outcome.dataset, []).append(outcome.origin.config)
-    names = [
-        name
-        for name in SETTINGS
-        if any(name in config for configs in by_dataset.values() for config in configs)
-    ]
+    known = {name for configs in by_dataset.values() for config in configs for name in config}
+    names = [name for name in SETTINGS if name in known]
     if not names:
         return None
-    rows = [
-        Row.of(
-            dataset_title(dataset),
-            *(_values([c[name] for c in configs if name in c]) for name in names),
-        )
-        for dataset, configs in by_dataset.items()
-    ]
+    rows = []
+    for dataset, configs in by_dataset.items():
+        texts = (_values([config[n] for config in configs if n in config]) for n in names)
+        rows.append(Row.of(dataset_title(dataset), *texts))
     columns = [Column(SETTINGS[name], words=name in WORDS) for name in names]
     return Table("Settings", tuple(columns), tuple(rows), heads=("Dataset",))
 
