@@ -140,11 +140,11 @@ def reproduce(name: str, settings: ReproduceOptions) -> None:
         _show(read_findings(study, choice, records), name, out and base / settings.scale)
         return
     with (
-        open_executor(settings.executor, settings.workers, settings.ray_address) as place,
+        open_executor(settings.executor, settings.workers, settings.ray_address) as executor,
         SweepProgress(quiet=quiet, dry_run=settings.dry_run) as progress,
     ):
         findings, result = run(
-            study, choice, base / settings.scale / study.folder, place,
+            study, choice, base / settings.scale / study.folder, executor,
             Frozen(settings.backbone, str(settings.weights), settings.precision),
             device=settings.device, precision=settings.precision,
             retry_failed=settings.retry_failed, dry_run=settings.dry_run, observer=progress,

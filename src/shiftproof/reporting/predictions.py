@@ -23,8 +23,6 @@ PREDICTED, FAR, TYPICALITY, SET = "predicted", "far", "typicality", "set"
 ADAPTED = "adapted"
 # Separates the classes of a prediction set.
 SEPARATOR = "|"
-# The most domains that a report card shows.
-COLUMNS = 3
 
 
 def predictions_frame(

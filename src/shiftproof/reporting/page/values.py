@@ -23,7 +23,7 @@ SQUARE = TOP + RIGHT - LEFT
 class Tick(NamedTuple):
     """A label of an axis, and its position."""
 
-    place: float
+    position: float
     label: str
     anchor: str = "middle"
 
