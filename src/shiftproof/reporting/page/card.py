@@ -27,19 +27,15 @@ Estimates = Mapping[str, Estimate | None]
 def _share_found(name: str, code: int) -> Metric:
     """Return the share of the rows of one of two classes that is predicted as such."""
 
-    def right(outputs: Outputs) -> np.ndarray | None:
-        theirs = outputs.labels == code
-        if outputs.probabilities.shape[1] != 2 or not theirs.any():
-            return None
-        return np.asarray(outputs.predicted[theirs] == code)
+    def right(outputs: Outputs) -> np.ndarray:
+        return np.asarray(outputs.predicted[outputs.labels == code] == code)
 
     def score(outputs: Outputs) -> float | None:
-        return None if (theirs := right(outputs)) is None else float(theirs.mean())
+        return float(right(outputs).mean()) if (outputs.labels == code).any() else None
 
-    def additive(outputs: Outputs) -> tuple[float, float] | None:
-        return None if (theirs := right(outputs)) is None else additive_share(theirs)
-
-    return Metric(score, name, scale=LOG_ODDS, additive=additive, unit=SHARE)
+    return Metric(
+        score, name, scale=LOG_ODDS, unit=SHARE, additive=lambda part: additive_share(right(part))
+    )
 
 
 SENSITIVITY, SPECIFICITY = _share_found("sensitivity", 1), _share_found("specificity", 0)
