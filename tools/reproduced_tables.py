@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from shiftproof.paper.catalogue import STUDIES
 from shiftproof.paper.comparison import Comparison
+from shiftproof.paper.reproduce import STUDIES
 from shiftproof.paper.running_time import compare_timings, read_timing
 from shiftproof.paper.studies import Choice
 from shiftproof.reporting.formats import as_markdown

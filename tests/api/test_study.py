@@ -195,7 +195,7 @@ def test_another_study_in_the_same_folder_is_refused_before_it_changes_anything(
 def test_a_private_study_shows_no_rows(tmp_path: Path):
     found = shiftproof.study(wards(), "linear", private=True, out=tmp_path, **COLUMNS)
     shown = read_evidence(tmp_path / "study.json")
-    assert (shown.errors, shown.shifted, shown.images) == ([], [], {})
+    assert (shown.errors, shown.shifted, shown.images) == ((), (), {})
     assert shown.far == dict.fromkeys("abc")
     assert not (tmp_path / "baselines.safetensors").exists()
     assert found.final.config.private

@@ -29,7 +29,7 @@ from _internals import (
     diagnosis_picture,
     diagnosis_text,
     drops_table,
-    reporting_diagnosis_picture as drawing,
+    reporting_pictures as drawing,
 )
 
 from shiftproof.information import Estimate, Shift
@@ -252,11 +252,8 @@ def pixels(data):
 
 def test_a_picture_of_few_and_of_many(monkeypatch):
     figures = []
-    monkeypatch.setattr(
-        drawing,
-        "FigureCanvasAgg",
-        lambda f, real=drawing.FigureCanvasAgg: figures.append(f) or real(f),
-    )
+    real = drawing.Figure
+    monkeypatch.setattr(drawing, "Figure", lambda **f: figures.append(real(**f)) or figures[-1])
     small = pixels(diagnosis_picture(made(), "patients"))
     large = pixels(diagnosis_picture(made([f"{LONG} {i}" for i in range(21)], 30, 400), "t" * 200))
     assert small[0] < large[0] < 1500
@@ -273,15 +270,12 @@ def test_a_picture_of_few_and_of_many(monkeypatch):
             assert all(len(label.get_text()) <= 22 for label in axes.get_yticklabels())
 
 
-def test_nothing_overlaps():
+def test_nothing_overlaps(monkeypatch):
     """Tick labels stay inside the figure and clear of each other and of the neighbouring panel."""
     figures = []
-    real = drawing.FigureCanvasAgg
-    drawing.FigureCanvasAgg = lambda f: figures.append(f) or real(f)
-    try:
-        diagnosis_picture(made([f"{LONG} {i}" for i in range(5)], 10, 13), "patients")
-    finally:
-        drawing.FigureCanvasAgg = real
+    real = drawing.Figure
+    monkeypatch.setattr(drawing, "Figure", lambda **f: figures.append(real(**f)) or figures[-1])
+    diagnosis_picture(made([f"{LONG} {i}" for i in range(5)], 10, 13), "patients")
     (figure,) = figures
     for axes in figure.axes:
         labels = [t.get_window_extent() for t in axes.get_yticklabels() if t.get_text()]

@@ -69,7 +69,7 @@ class ShiftReport:
 
     def picture(self, path: str | os.PathLike[str]) -> Path:
         """Draw domains, features and classes into a PNG file."""
-        from shiftproof.reporting.diagnosis_picture import check_picture, diagnosis_picture
+        from shiftproof.reporting.pictures import check_picture, diagnosis_picture
 
         path = Path(path)
         check_picture(path)

@@ -16,8 +16,8 @@ from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import DEFAULT
 from shiftproof.metrics.outputs import AnyOutputs, task_of
 from shiftproof.reporting.page import HeldOut
-from shiftproof.reporting.page.answer.evidence import Evidence
-from shiftproof.reporting.page.answer.lead import noun_of
+from shiftproof.reporting.page.evidence import Evidence
+from shiftproof.reporting.page.sentences import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome
 

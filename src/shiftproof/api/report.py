@@ -279,7 +279,7 @@ def report_of(
     if baseline is not None and baseline not in algorithms:
         raise UnknownName("baseline of this sweep", baseline, sorted(algorithms))
     groups = kept_apart(runs) if standalone else [runs]
-    results = [found for group in groups for found in _selected(group, selectors, asked is None)]
+    results = [r for group in groups for r in _selected(group, selectors, asked is None)]
     if shows_retrained:
         results.append(retrained_results(retrained, runs))
     notes = tuple(run_notes(runs))
@@ -297,7 +297,9 @@ def _selected(
         last = [selector for selector in can if selector.name == LAST_RESORT]
         for tried in ([selector for selector in can if selector not in last], last):
             results = results or [
-                found for each in tried if (found := aggregate(runs, each, expected)).has_numbers
+                selected
+                for selector in tried
+                if (selected := aggregate(runs, selector, expected)).has_numbers
             ]
     return results or [aggregate(runs, selector, expected) for selector in selectors]
 

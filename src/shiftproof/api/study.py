@@ -26,7 +26,7 @@ from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model_file import STUDY_RUN
 from shiftproof.reporting.page import HeldOut, Source
-from shiftproof.reporting.page.answer.lead import lead, noun_of
+from shiftproof.reporting.page.sentences import lead, noun_of
 from shiftproof.reporting.words import run_notes
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import RunOutcome, checked

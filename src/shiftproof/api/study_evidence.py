@@ -15,9 +15,13 @@ from shiftproof.data.domain import Domain, as_float_rows
 from shiftproof.data.input_forms import TableForm, as_ready
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.metrics.outputs import Outputs
-from shiftproof.reporting.page.answer.evidence import ColumnByDomain, ConfidentError, Evidence
-from shiftproof.reporting.page.answer.lead import noun_of
-from shiftproof.reporting.page.image_address import image_address
+from shiftproof.reporting.page.evidence import (
+    ColumnByDomain,
+    ConfidentError,
+    Evidence,
+    image_address,
+)
+from shiftproof.reporting.page.sentences import noun_of
 
 MOST_ERRORS = 8
 MOST_COLUMNS = 4
@@ -46,7 +50,7 @@ def evidence(
     features = [feature.name for feature in diagnosis.measured.features]
     ordered = _by_shift(columns, features)
     numbers = [at for at in ordered if columns[at].kind == "number"][:MOST_COLUMNS]
-    found = Evidence(
+    basis = Evidence(
         noun_of(dataset.columns),
         dataset.columns.get("label", ""),
         sum(map(len, dataset.domains)),
@@ -55,12 +59,12 @@ def evidence(
         {run.config.test_domains[0]: far_share(run, domains) for run in held_out.runs},
     )
     if private:
-        return found
+        return basis
     shifted = [_by_domain(columns[at], at, dataset) for at in numbers]
     if dataset.targets:
         shifted.insert(0, _label_by_domain(dataset))
     return replace(
-        found,
+        basis,
         errors=confident_errors(raw, held_out.expected.of_classes, ordered),
         shifted=shifted,
         images={d.name: _some_images(d) for d in raw.domains if _is_image(d)},
@@ -89,17 +93,17 @@ def confident_errors(
     dataset: DomainDataset, outputs: Mapping[str, Outputs], ordered: Sequence[int] = ()
 ) -> list[ConfidentError]:
     """Return the errors with the highest predicted probability, the most confident first."""
-    found = []
-    for name, own in outputs.items():
-        predicted = own.probabilities.argmax(axis=1)
-        sure = own.probabilities.max(axis=1)
-        found += [
-            (float(sure[i]), name, int(own.rows[i]), int(own.labels[i]), int(predicted[i]))
-            for i in np.flatnonzero(predicted != own.labels)
+    candidates = []
+    for name, part in outputs.items():
+        predicted = part.probabilities.argmax(axis=1)
+        sure = part.probabilities.max(axis=1)
+        candidates += [
+            (float(sure[i]), name, int(part.rows[i]), int(part.labels[i]), int(predicted[i]))
+            for i in np.flatnonzero(predicted != part.labels)
         ]
-    found.sort(key=lambda error: (-error[0], error[1], error[2]))
+    candidates.sort(key=lambda error: (-error[0], error[1], error[2]))
     columns, errors = _columns(dataset), []
-    for probability, name, row, label, predicted in found[:MOST_ERRORS]:
+    for probability, name, row, label, predicted in candidates[:MOST_ERRORS]:
         domain = dataset.domains[dataset.index_of(name)]
         cells = domain.rows(np.array([row]))
         errors.append(
@@ -117,8 +121,8 @@ def confident_errors(
 
 
 def _columns(dataset: DomainDataset) -> tuple[Column, ...]:
-    kept = dataset.preparation
-    return kept.columns if isinstance(kept, Columns) else ()
+    preparation = dataset.preparation
+    return preparation.columns if isinstance(preparation, Columns) else ()
 
 
 def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
@@ -126,13 +130,13 @@ def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
 
     A feature is a column, or one value of a categorical column.
     """
-    rank = {name: place for place, name in enumerate(features)}
+    rank = {name: position for position, name in enumerate(features)}
 
-    def place(column: Column) -> int:
-        own = [column.name, *(f"{column.name}={value}" for value in column.values)]
-        return min((rank[name] for name in own if name in rank), default=len(rank))
+    def order(column: Column) -> int:
+        names = [column.name, *(f"{column.name}={value}" for value in column.values)]
+        return min((rank[name] for name in names if name in rank), default=len(rank))
 
-    return sorted(range(len(columns)), key=lambda at: place(columns[at]))
+    return sorted(range(len(columns)), key=lambda at: order(columns[at]))
 
 
 def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
@@ -150,11 +154,11 @@ def _label_by_domain(dataset: DomainDataset) -> ColumnByDomain:
 def _quantiles(name: str, cells: Mapping[str, np.ndarray]) -> ColumnByDomain:
     quantiles: dict[str, Sequence[float] | None] = {}
     missing = {}
-    for domain, own in cells.items():
-        there = own[~np.isnan(own)]
-        missing[domain] = 1 - len(there) / len(own)
-        found = np.quantile(there, QUANTILES) if len(there) else None
-        quantiles[domain] = None if found is None else [float(value) for value in found]
+    for domain, values in cells.items():
+        there = values[~np.isnan(values)]
+        missing[domain] = 1 - len(there) / len(values)
+        five = np.quantile(there, QUANTILES) if len(there) else None
+        quantiles[domain] = None if five is None else [float(value) for value in five]
     return ColumnByDomain(name, quantiles, missing)
 
 
@@ -181,7 +185,7 @@ def _samples(domain: Domain) -> Iterator[np.ndarray]:
     labels = np.zeros(len(domain)) if known.dtype.kind == "f" else known
     order = np.random.default_rng(0).permutation(len(labels))
     turns = [order[labels[order] == label] for label in np.unique(labels)]
-    chosen = [own[turn] for turn in range(IMAGES_A_DOMAIN) for own in turns if turn < len(own)]
+    chosen = [rows[turn] for turn in range(IMAGES_A_DOMAIN) for rows in turns if turn < len(rows)]
     yield from as_float_rows(domain.rows(np.array(chosen[:IMAGES_A_DOMAIN])))
 
 

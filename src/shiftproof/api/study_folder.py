@@ -18,7 +18,7 @@ from shiftproof.core.json_values import rebuilt
 from shiftproof.data import DomainDataset
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page import Source
-from shiftproof.reporting.page.answer.evidence import read_evidence
+from shiftproof.reporting.page.evidence import read_evidence
 from shiftproof.training.config import RunConfig
 from shiftproof.training.run_folder import START_OVER, changes
 

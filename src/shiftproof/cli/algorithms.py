@@ -19,7 +19,7 @@ def algorithms(name: str | None, settings: Settings) -> None:
 
     from shiftproof.learners.algorithms import ALGORITHMS
     from shiftproof.paper.running_time import relative_cost
-    from shiftproof.reporting.algorithms import algorithm_description, algorithm_table
+    from shiftproof.reporting.listings import algorithm_description, algorithm_table
 
     console = Console()
     if name is None:

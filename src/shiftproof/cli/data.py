@@ -57,7 +57,7 @@ def list_(settings: Settings) -> None:
 
     from shiftproof.data import DATASETS
     from shiftproof.data.library.base import library_datasets, local_copy
-    from shiftproof.reporting.data import dataset_table
+    from shiftproof.reporting.listings import dataset_table
 
     copies = {name: local_copy(name) for name in library_datasets()}
     Console().print(dataset_table(dict(DATASETS.items()), copies))
@@ -71,7 +71,7 @@ def show(name: str, settings: Settings) -> None:
 
     from shiftproof.data import DATASETS
     from shiftproof.data.library.base import library_datasets, local_copy
-    from shiftproof.reporting.data import dataset_description
+    from shiftproof.reporting.listings import dataset_description
 
     source = DATASETS.get(name)
     held = local_copy(name) if name in library_datasets() else None
@@ -129,7 +129,7 @@ def check(data: str, settings: AsJson) -> None:
 
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.library.importing import check_data
-    from shiftproof.reporting.data import check_report
+    from shiftproof.reporting.listings import check_report
 
     with LoadingBar(quiet=settings.as_json) as progress:
         result = check_data(data, progress)
@@ -162,7 +162,7 @@ def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str
 
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.library.base import folder_of, library_datasets
-    from shiftproof.reporting.data import local_copy_report
+    from shiftproof.reporting.listings import local_copy_report
 
     try:
         with LoadingBar() as progress:

@@ -50,7 +50,7 @@ def diagnose(data: str, settings: DiagnoseOptions) -> None:
 
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.reporting.diagnosis_picture import check_picture
+    from shiftproof.reporting.pictures import check_picture
 
     picture, out, as_json = settings.picture, settings.out, settings.as_json
     if picture is not None:

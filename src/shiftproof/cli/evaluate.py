@@ -40,7 +40,7 @@ def evaluate(run: str, data: str, settings: EvaluateOptions) -> None:
 
     from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
-    from shiftproof.reporting.predictions import evaluation_tables
+    from shiftproof.reporting.terminal import evaluation_tables
 
     with LoadingBar(quiet=settings.quiet or settings.as_json) as progress:
         found = api.evaluate(run, data, **settings.but(progress=progress).given(EvaluateSettings))

@@ -44,7 +44,7 @@ def expect(data: str, settings: ExpectOptions) -> None:
     from shiftproof.api.held_out import held_out_in_folder
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import check_asked, sentences
-    from shiftproof.reporting.forest import forest_table
+    from shiftproof.reporting.terminal import forest_table
 
     each: Any = data
     asked = settings.given(ExpectSettings)

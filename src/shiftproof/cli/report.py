@@ -64,25 +64,25 @@ def report(folders: tuple[str, ...], settings: ReportOptions) -> None:
     if format_ == "records" and out is not None:
         print(f"{out}: {write_records([Path(folder) for folder in folders], out)} runs")
         return
-    found = read(*folders, **settings.given(ReportSettings))
-    found = replace(found, notes=tuple(map(in_options, found.notes)))
+    results = read(*folders, **settings.given(ReportSettings))
+    results = replace(results, notes=tuple(map(in_options, results.notes)))
     if format_ in NO_NOTES:
-        for note in found.notes:
+        for note in results.notes:
             print(f"note: {note}", file=sys.stderr)
     if format_ == "domainbed" and out is not None:
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            count = found.write_domainbed(out)
-        for each in warned:
-            print(f"warning: {each.message}", file=sys.stderr)
-        print(f"{out}: {count} of {len(found.runs)} runs, those that have finished")
+            count = results.write_domainbed(out)
+        for warning in warned:
+            print(f"warning: {warning.message}", file=sys.stderr)
+        print(f"{out}: {count} of {len(results.runs)} runs, those that have finished")
     elif format_ == "html" or out is not None:
         command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])
-        print(found.save(out, format_, command))
+        print(results.save(out, format_, command))
     else:
-        print(found.render(format_), end="")
-    if all(run.status == "failed" for run in found.runs):
-        reasons = dict.fromkeys(run.origin.failure for run in found.runs if run.origin.failure)
+        print(results.render(format_), end="")
+    if all(run.status == "failed" for run in results.runs):
+        reasons = dict.fromkeys(run.origin.failure for run in results.runs if run.origin.failure)
         why = next(iter(reasons), "their folders do not say why")
-        print(f"all {counted(len(found.runs), 'run')} failed: {why}", file=sys.stderr)
+        print(f"all {counted(len(results.runs), 'run')} failed: {why}", file=sys.stderr)
         raise click.exceptions.Exit(1)

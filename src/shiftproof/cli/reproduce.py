@@ -119,8 +119,7 @@ def reproduce(name: str, settings: ReproduceOptions) -> None:
         _show(_timings(settings, base / RUNNING_TIME), name, base)
         return
     from shiftproof.cli.sweep_progress import SweepProgress
-    from shiftproof.paper.catalogue import STUDIES as CLASSES
-    from shiftproof.paper.reproduce import read_findings, reproduce as run
+    from shiftproof.paper.reproduce import STUDIES as CLASSES, read_findings, reproduce as run
     from shiftproof.paper.studies import Choice
     from shiftproof.sweeps.executors import open_executor
     from shiftproof.sweeps.jobs import Frozen
@@ -141,11 +140,11 @@ def reproduce(name: str, settings: ReproduceOptions) -> None:
         _show(read_findings(study, choice, records), name, out and base / settings.scale)
         return
     with (
-        open_executor(settings.executor, settings.workers, settings.ray_address) as place,
+        open_executor(settings.executor, settings.workers, settings.ray_address) as executor,
         SweepProgress(quiet=quiet, dry_run=settings.dry_run) as progress,
     ):
         findings, result = run(
-            study, choice, base / settings.scale / study.folder, place,
+            study, choice, base / settings.scale / study.folder, executor,
             Frozen(settings.backbone, str(settings.weights), settings.precision),
             device=settings.device, precision=settings.precision,
             retry_failed=settings.retry_failed, dry_run=settings.dry_run, observer=progress,

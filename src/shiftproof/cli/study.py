@@ -57,8 +57,7 @@ def _show(found: Study, data: str, *, show_page: bool) -> None:
     """Print the diagnosis, the results, and the paths of the page and the model."""
     from rich.console import Console
 
-    from shiftproof.reporting.forest import forest_table
-    from shiftproof.reporting.terminal import leave_one_out_table
+    from shiftproof.reporting.terminal import forest_table, leave_one_out_table
 
     if found.page is None or found.final is None:
         return

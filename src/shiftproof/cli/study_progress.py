@@ -10,7 +10,7 @@ from shiftproof.api.parallel import DONE
 from shiftproof.api.study_baselines import BASELINES
 from shiftproof.cli.progress import LoadingBar
 from shiftproof.data import DomainDataset
-from shiftproof.reporting.page.answer.lead import noun_of
+from shiftproof.reporting.page.sentences import noun_of
 from shiftproof.reporting.terminal import dataset_summary
 from shiftproof.training.config import RunConfig
 from shiftproof.training.observers import Observer

@@ -49,9 +49,9 @@ def train(data: str, settings: TrainOptions) -> None:
     from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import check_asked, sentences
-    from shiftproof.reporting.forest import forest_table
     from shiftproof.reporting.terminal import (
         accuracy_table,
+        forest_table,
         leave_one_out_table,
         members_table,
         scored_weights,

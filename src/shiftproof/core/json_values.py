@@ -118,10 +118,7 @@ def rebuilt(kind: Any, value: Any) -> Any:
     if origin is Literal:
         _fits(value in inner, kind, value)
         return value
-    if kind is float:
-        _fits(isinstance(value, int | float) and not isinstance(value, bool), kind, value)
-        return value
-    _fits(isinstance(value, kind) and not (kind is int and isinstance(value, bool)), kind, value)
+    _fits(_is(value, kind), kind, value)
     return value
 
 
@@ -139,7 +136,7 @@ def _hints(kind: Any) -> dict[str, Any]:
 
 def _fits(holds: bool, kind: Any, value: Any) -> None:
     if not holds:
-        raise ValueError(f"{value!r} is not {kind}")
+        raise ValueError(f"{value!r:.60} is not {kind}")
 
 
 def stored_fields(value: Any) -> dict[str, Any]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from shiftproof.paper.domainbed import Part, ProtocolStudy
-from shiftproof.paper.published import paper_table
+from shiftproof.paper.published import PaperRow, paper_table
 from shiftproof.sweeps.jobs import Variant
 
 # Rows by the marks that the paper gives them.
 Marked = dict[tuple[str, ...], Variant]
 
-ERM = Variant.plain("erm")
-IDM = Variant.plain("idm")
 WITHOUT_GRADIENTS = Variant("idm without gradients", "idm", {"match_gradients": False})
 WITHOUT_REPRESENTATIONS = Variant(
     "idm without representations", "idm", {"match_representations": False}
@@ -25,51 +26,56 @@ COMPONENTS: Marked = {
     ("yes", "no", "yes", "yes"): WITHOUT_REPRESENTATIONS,
     ("yes", "yes", "no", "yes"): WITHOUT_WARMUP,
     ("yes", "yes", "yes", "no"): WITHOUT_AVERAGE,
-    ("yes", "yes", "yes", "yes"): IDM,
 }
 
 
-class Components(ProtocolStudy):
+class Ablation(ProtocolStudy):
+    """Tables of variants of IDM, which rows have by the marks that the paper gives them.
+
+    ``tables`` are the paper's, with their datasets; another row is the algorithm itself.
+    """
+
+    folder = "ablations"
+    tables: ClassVar[Mapping[str, str]]
+    variants: ClassVar[Marked] = {}
+
+    def parts(self) -> list[Part]:
+        """Return the tables."""
+        return [
+            Part(table, dataset, tuple(map(self._variant, table.rows)))
+            for table, dataset in ((paper_table(t), dataset) for t, dataset in self.tables.items())
+        ]
+
+    def _variant(self, row: PaperRow) -> Variant:
+        plain = Variant.plain(row.ours)
+        return plain if row.ours == "erm" else self.variants.get(row.marks, plain)
+
+
+class Components(Ablation):
     """IDM without each of its parts."""
 
     name = "ablation-components"
-    folder = "ablations"
-
-    def parts(self) -> list[Part]:
-        """Return the tables of Colored MNIST and OfficeHome."""
-        return [
-            _part(f"ablation-components-{dataset}", dataset, COMPONENTS)
-            for dataset in ("colored-mnist", "office-home")
-        ]
+    tables: ClassVar = {f"ablation-components-{d}": d for d in ("colored-mnist", "office-home")}
+    variants: ClassVar = COMPONENTS
 
 
-class Gradients(ProtocolStudy):
+class Gradients(Ablation):
     """IDM with and without gradient alignment."""
 
     name = "ablation-gradient"
-    folder = "ablations"
-
-    def parts(self) -> list[Part]:
-        """Return the tables of VLCS and PACS."""
-        rows: Marked = {("no",): WITHOUT_GRADIENTS, ("yes",): IDM}
-        return [
-            _part(f"ablation-gradient-{dataset}", dataset, rows) for dataset in ("vlcs", "pacs")
-        ]
+    tables: ClassVar = {f"ablation-gradient-{dataset}": dataset for dataset in ("vlcs", "pacs")}
+    variants: ClassVar = {("no",): WITHOUT_GRADIENTS}
 
 
-class Representations(ProtocolStudy):
+class Representations(Ablation):
     """IDM with and without representation alignment."""
 
     name = "ablation-representation"
-    folder = "ablations"
-
-    def parts(self) -> list[Part]:
-        """Return the table of Rotated MNIST."""
-        rows: Marked = {("no",): WITHOUT_REPRESENTATIONS, ("yes",): IDM}
-        return [_part("ablation-representation", "rotated-mnist", rows)]
+    tables: ClassVar = {"ablation-representation": "rotated-mnist"}
+    variants: ClassVar = {("no",): WITHOUT_REPRESENTATIONS}
 
 
-class Matching(ProtocolStudy):
+class Matching(Ablation):
     """Matching means (IGA), variances (Fishr), both, or whole distributions (IDM).
 
     According to the text, IDM is used here without representation alignment; the printed numbers
@@ -77,16 +83,4 @@ class Matching(ProtocolStudy):
     """
 
     name = "ablation-pdm"
-    folder = "ablations"
-
-    def parts(self) -> list[Part]:
-        """Return the table of Colored MNIST."""
-        table = paper_table("ablation-pdm")
-        rows = tuple(Variant.plain(row.ours) for row in table.rows)
-        return [Part(table, "colored-mnist", rows)]
-
-
-def _part(name: str, dataset: str, by_marks: Marked) -> Part:
-    table = paper_table(name)
-    rows = [ERM if row.ours == "erm" else by_marks[row.marks] for row in table.rows]
-    return Part(table, dataset, tuple(rows))
+    tables: ClassVar = {"ablation-pdm": "colored-mnist"}

@@ -194,10 +194,10 @@ def _accuracies(run: RunOutcome) -> list[float]:
 
 def _shares(run: RunOutcome, evaluation: Evaluation) -> tuple[float, float, float]:
     """Return the accuracies on the training domains (mean), the reversed one and in gray."""
-    found = dict(zip(run.domains, evaluation.inside, strict=True)) | dict(evaluation.extras)
+    accuracies = dict(zip(run.domains, evaluation.inside, strict=True)) | dict(evaluation.extras)
 
     def share(name: str) -> float:
-        value = found.get(name)
+        value = accuracies.get(name)
         if value is None or not math.isfinite(value):
             raise DataError(f"{run.folder}: {run.algorithm} has no accuracy on {name}")
         return value

@@ -84,12 +84,12 @@ class Cell:
         difference = self.difference
         if difference is None or self.paper is None or self.ours is None:
             return None
-        theirs, own = self.paper.standard_error, self.ours.standard_error
-        if own is None:
-            own = self.paper.deviation
-        if theirs is None or own is None:
+        theirs, ours = self.paper.standard_error, self.ours.standard_error
+        if ours is None:
+            ours = self.paper.deviation
+        if theirs is None or ours is None:
             return None
-        together = math.hypot(theirs, own, ROUNDING)
+        together = math.hypot(theirs, ours, ROUNDING)
         return difference / together if together > 0 else None
 
     def beyond_by_chance(self, errors: float) -> float | None:
@@ -102,12 +102,12 @@ class Cell:
 
         if self.in_standard_errors is None or self.paper is None or self.ours is None:
             return None
-        theirs, own = self.paper.standard_error or 0.0, self.ours.standard_error
-        if own is None:
+        theirs, ours = self.paper.standard_error or 0.0, self.ours.standard_error
+        if ours is None:
             return float(2 * t.sf(errors, max(self.paper.runs - 1, 1)))
-        counted = ((theirs, self.paper.runs), (own, len(self.ours.values)))
+        counted = ((theirs, self.paper.runs), (ours, len(self.ours.values)))
         parts = sum(error**4 / (runs - 1) for error, runs in counted if runs > 1)
-        freedom = (theirs**2 + own**2) ** 2 / parts if parts > 0 else math.inf
+        freedom = (theirs**2 + ours**2) ** 2 / parts if parts > 0 else math.inf
         return float(2 * t.sf(errors, freedom))
 
 

@@ -74,12 +74,12 @@ class ProtocolStudy(Study):
 
     def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
         """Return a comparison for each table that has runs."""
-        found = [
+        tables = [
             compare_rows(part, outcomes, choice, selector)
             for part in self.parts()
             for selector in self.selectors_of(choice)
         ]
-        return Findings(tuple(table for table in found if table is not None))
+        return Findings(tuple(table for table in tables if table is not None))
 
 
 def compare_rows(

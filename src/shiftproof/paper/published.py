@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Literal, NamedTuple
 
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import UnknownName
 from shiftproof.paper.comparison import Published
 from shiftproof.sweeps.comparisons import Ranks
 
@@ -73,34 +72,12 @@ class PaperTable:
     rows: tuple[PaperRow, ...]
     notes: tuple[str, ...]
 
-    def row(self, name: str, marks: Sequence[str] | None = None) -> PaperRow:
-        """Return the row with a name, printed or ours; rows of the same name differ by marks."""
-        named = [row for row in self.rows if name in (row.name, row.ours)]
-        if not named:
-            known = dict.fromkeys(row.name for row in self.rows)
-            raise UnknownName(f"row of {self.name}", name, known)
-        if marks is None:
-            if len(named) > 1:
-                choices = ", ".join(f"({', '.join(row.marks)})" for row in named)
-                raise InvalidValue(
-                    f"{self.name} has {len(named)} rows {name!r}; choose one by its marks"
-                    f" {', '.join(self.marks)}: {choices}"
-                )
-            return named[0]
-        by_marks = {", ".join(row.marks): row for row in named}
-        wanted = ", ".join(marks)
-        if wanted not in by_marks:
-            raise UnknownName(f"marks of {name} in {self.name}", wanted, by_marks)
-        return by_marks[wanted]
-
 
 def paper_table(name: str) -> PaperTable:
     """Return a table of the paper; for an unknown name, raise with the nearest ones.
 
-    >>> paper_table("table1").row("IDM").values[1]
+    >>> paper_table("table1").rows[-1].values[1]
     Published(value=70.6, error=0.9, deviation=0.94..., runs=10)
-    >>> paper_table("table2").row("vrex").ranking
-    Ranks(mean=10.6, median=8, worst=20)
     """
     tables = paper_tables()
     if name not in tables:
@@ -148,19 +125,6 @@ def _table(name: str, fields: dict[str, Any]) -> PaperTable:
         )
         for row in fields["rows"]
     )
-    return PaperTable(
-        name=name,
-        title=fields["title"],
-        source=fields["source"],
-        label=fields["label"],
-        dataset=fields["dataset"],
-        selection=fields["selection"],
-        error=error,
-        runs=runs,
-        marks=tuple(fields["marks"]),
-        columns=tuple(PaperColumn(**column) for column in fields["columns"]),
-        average=fields["average"],
-        ranking=tuple(fields["ranking"]),
-        rows=rows,
-        notes=tuple(fields["notes"]),
-    )
+    lists = {key: tuple(fields[key]) for key in ("marks", "ranking", "notes")}
+    columns = tuple(PaperColumn(**column) for column in fields["columns"])
+    return PaperTable(**{**fields, **lists, "name": name, "columns": columns, "rows": rows})

@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.paper.recorded_runs import runs_of_study
-from shiftproof.paper.studies import Choice, Findings, Study
+from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.data import DATASETS
+from shiftproof.paper.ablations import Components, Gradients, Matching, Representations
+from shiftproof.paper.colored_mnist import Figure1, Table1
+from shiftproof.paper.studies import Block, Choice, Findings, Study
+from shiftproof.paper.table2 import Table2
 from shiftproof.sweeps.executors.base import Executor
-from shiftproof.sweeps.jobs import Frozen, sweep_data
+from shiftproof.sweeps.jobs import Frozen, Variant, sweep_data
+from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.read_runs import read_sweep
+from shiftproof.sweeps.results import RunOutcome
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import Block, SweepObserver, SweepResult, plan_blocks, run_sweep
+from shiftproof.sweeps.sweep import (
+    Block as SweepBlock,
+    SweepObserver,
+    SweepResult,
+    plan_blocks,
+    run_sweep,
+)
+
+# In the order of the paper.  The running times are not made from runs: see `paper.running_time`.
+STUDIES: dict[str, type[Study]] = {
+    study.name: study
+    for study in (Table1, Figure1, Table2, Components, Gradients, Representations, Matching)
+}
 
 
 class Reproduced(NamedTuple):
@@ -63,7 +81,7 @@ def reproduce(
     return Reproduced(None if result.stopped else read_findings(study, choice, folder), result)
 
 
-def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
+def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[SweepBlock]:
     """Return the runs of a study, on its datasets or on their stand-ins."""
     preset = study.preset(choice.scale)
     blocks = []
@@ -72,7 +90,7 @@ def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[Block]:
         # A user's folder is used as such, even if it has the name of a dataset.
         data = block.dataset if path is None else str(Path(path).expanduser().absolute())
         blocks.append(
-            Block(
+            SweepBlock(
                 sweep_data([data], preset, frozen)[0],
                 block.variants,
                 block.needs,
@@ -96,3 +114,73 @@ def read_findings(study: Study, choice: Choice, source: Path) -> Findings:
             f" {some or 'no run at all'}"
         )
     return findings
+
+
+def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
+    """Return the requested runs; a folder may contain others.
+
+    Runs of another size under the same names are an error.
+    """
+    blocks = study.blocks(choice)
+    there = {run.dataset: None for run in outcomes}
+    for block in blocks:
+        stand_in = choice.stand_in_of(block.dataset)
+        if stand_in and stand_in not in there:
+            raise DataError(f"there is no run on {stand_in}, only on {', '.join(there)}")
+    preset = study.preset(choice.scale)
+    runs = []
+    for run in outcomes:
+        for block in blocks:
+            variant = _variant(run, block, choice)
+            if variant is not None:
+                _check_size(run, variant, preset.steps)
+                if choice.stand_in_of(block.dataset) is None:
+                    _check_network(run, block.dataset, preset)
+                runs.append(run)
+    return runs
+
+
+def _variant(run: RunOutcome, block: Block, choice: Choice) -> Variant | None:
+    """Return the row of a block that a run belongs to, or None."""
+    held_out = [run.domains[position] for position in run.test_domains]
+    asked = block.test_domains or held_out
+    wanted = (
+        run.dataset == choice.name_of(block.dataset)
+        and run.trial_seed < block.trials
+        and run.hparams_seed < block.draws
+        and set(asked).intersection(held_out)
+    )
+    if not wanted:
+        return None
+    return next((v for v in block.variants if v.name == run.algorithm), None)
+
+
+def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
+    config = run.origin.config
+    ended = run.status == "finished" and run.evaluations
+    taken = config.get("steps", run.evaluations[-1].step if ended else steps)
+    if taken != steps:
+        raise DataError(
+            f"{run.folder} has runs of {taken:,} steps, not {steps:,}; is it of another `scale`?"
+        )
+    hparams = config.get("hparams", {})
+    for name, value in variant.hparams.items():
+        if hparams.get(name, value) != value:
+            raise DataError(
+                f"{run.folder} has {run.algorithm} with {name}={hparams[name]}, not {value}; is it"
+                " of another `scale`?"
+            )
+
+
+def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
+    """Raise for runs of another network, which may have as many steps."""
+    config, card = run.origin.config, DATASETS.get(dataset).card
+    network = preset.backbones.get(card.regime, card.backbone)
+    trained, frozen = config.get("backbone", network), bool(config.get("extractor"))
+    fits = preset.freeze_images if frozen else trained == network
+    if not fits:
+        kind = "frozen features" if frozen else f"the network {trained}"
+        raise DataError(
+            f"{run.folder} has runs of {kind} on {dataset}, not of {network}; is it of another"
+            " `scale`?"
+        )

@@ -61,8 +61,8 @@ def built(
     network = resolve(MODELS.get(backbone), task.regime, model or {}).build(cls.network_task(task))
     settings = resolve(cls.Hparams, task.regime, hparams or {})
     generator = torch.Generator().manual_seed(0)
-    made: Algorithm = cls(task, network.featurizer, network.head, settings, generator)
-    return made
+    algorithm: Algorithm = cls(task, network.featurizer, network.head, settings, generator)
+    return algorithm
 
 
 def batch_for(task: Task, size: int, seed: int = 0) -> Batch:
@@ -107,8 +107,8 @@ def time_steps(dataset: str, device: str, rounds: int = ROUNDS) -> Timing:
         "erm": built("erm", task, card.backbone, random),
         "idm": built("idm", task, card.backbone, random, {"gradient_warmup": 0}),
     }
-    made = batch_for(task, sides["erm"].hparams.batch_size)
-    batch = Batch(made.x.to(device), made.y.to(device))
+    random_batch = batch_for(task, sides["erm"].hparams.batch_size)
+    batch = Batch(random_batch.x.to(device), random_batch.y.to(device))
     for side in sides.values():
         side.to(device)
         side.reset_optimizer()
@@ -156,8 +156,8 @@ def reproduce_timings(
 
 def read_timings(folder: Path, device: str) -> list[Timing]:
     """Return all timings on a device."""
-    found = [read_timing(path) for path in sorted(folder.glob("*.json"))]
-    return [timing for timing in found if timing.device == device]
+    timings = [read_timing(path) for path in sorted(folder.glob("*.json"))]
+    return [timing for timing in timings if timing.device == device]
 
 
 def read_timing(path: Path) -> Timing:

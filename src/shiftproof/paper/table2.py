@@ -82,25 +82,26 @@ class _Column(NamedTuple):
 def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> list[Comparison]:
     """Return Table 2 and its ranks for a selector; empty if there are no numbers."""
     table = paper_table("table2")
-    found: dict[str, DatasetResults] = {}
+    by_dataset: dict[str, DatasetResults] = {}
     for dataset in _datasets():
         results = results_of(outcomes, choice.name_of(dataset), _rows(), selector)
         if results is not None:
-            found[dataset] = results
+            by_dataset[dataset] = results
     averages = {
-        row.ours: {name: trial_averages(results, row.ours) for name, results in found.items()}
+        row.ours: {name: trial_averages(results, row.ours) for name, results in by_dataset.items()}
         for row in table.rows
     }
-    if not any(values for own in averages.values() for values in own.values()):
+    if not any(values for by_name in averages.values() for values in by_name.values()):
         return []
     published = selector == PUBLISHED_SELECTOR
-    columns = _columns(found, choice)
+    columns = _columns(by_dataset, choice)
     rows = [
-        _row(row, columns, found, averages[row.ours], published=published) for row in table.rows
+        _row(row, columns, by_dataset, averages[row.ours], published=published)
+        for row in table.rows
     ]
-    comparable = all(is_comparable(results, name, choice) for name, results in found.items())
+    comparable = all(is_comparable(results, name, choice) for name, results in by_dataset.items())
     whole = all(cell.comparable for row in rows for cell in row.cells)
-    notes = _notes(found, choice, selector)
+    notes = _notes(by_dataset, choice, selector)
     return [
         Comparison(
             "table2" if published else f"table2-{selector}",
@@ -110,17 +111,17 @@ def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> l
             comparable=comparable,
             notes=tuple(notes),
         ),
-        _ranks(averages, list(found), selector, notes, comparable=comparable and whole),
+        _ranks(averages, list(by_dataset), selector, notes, comparable=comparable and whole),
     ]
 
 
-def _columns(found: Mapping[str, DatasetResults], choice: Choice) -> list[_Column]:
+def _columns(by_dataset: Mapping[str, DatasetResults], choice: Choice) -> list[_Column]:
     """Return the paper's columns; a stand-in with other domains gets its own column."""
     columns = []
     for position, column in enumerate(paper_table("table2").columns):
         dataset = str(column.ours)
         known = {domain.ours for domain in paper_table(f"detail-{dataset}").columns}
-        if dataset in found and known != {*found[dataset].domains}:
+        if dataset in by_dataset and known != {*by_dataset[dataset].domains}:
             columns.append(_Column(column.name, position, None))
             columns.append(_Column(choice.name_of(dataset), None, dataset))
         else:
@@ -131,7 +132,7 @@ def _columns(found: Mapping[str, DatasetResults], choice: Choice) -> list[_Colum
 def _row(
     row: PaperRow,
     columns: Sequence[_Column],
-    found: Mapping[str, DatasetResults],
+    by_dataset: Mapping[str, DatasetResults],
     averages: Mapping[str, Mapping[int, float]],
     *,
     published: bool,
@@ -139,7 +140,7 @@ def _row(
     """Return a row: accuracies by column, and their average if every dataset has one."""
     cells = []
     for column in columns:
-        results = found.get(column.dataset or "")
+        results = by_dataset.get(column.dataset or "")
         # The best of fewer draws than the paper's is lower.
         whole = results is not None and _is_whole(results, row.ours)
         paper = None if column.paper is None or not published else row.values[column.paper]
@@ -147,7 +148,7 @@ def _row(
         cells.append(Cell(paper, measured(ours), whole))
     everywhere = len(columns) == len(row.values) and all(cell.ours for cell in cells)
     common = set.intersection(*map(set, averages.values()))
-    by_trial = [fmean(own[trial] for own in averages.values()) for trial in sorted(common)]
+    by_trial = [fmean(trials[trial] for trials in averages.values()) for trial in sorted(common)]
     cells.append(
         Cell(
             row.average if published else None,
@@ -162,17 +163,20 @@ def _is_whole(results: DatasetResults, row: str) -> bool:
     return row in results.algorithms and results.complete(row)
 
 
-def _notes(found: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:
+def _notes(by_dataset: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:
     """Return notes on our runs; notes that hold for all datasets appear once."""
-    said = {
-        name: protocol_notes(results, selector, choice.scale) for name, results in found.items()
+    notes = {
+        name: protocol_notes(results, selector, choice.scale)
+        for name, results in by_dataset.items()
     }
-    first, *others = said.values()
-    alike = [note for note in first if all(note in own for own in others)]
-    apart = [f"{name}: {note}" for name, own in said.items() for note in own if note not in alike]
+    first, *others = notes.values()
+    alike = [note for note in first if all(note in theirs for theirs in others)]
+    apart = [
+        f"{name}: {note}" for name, theirs in notes.items() for note in theirs if note not in alike
+    ]
     stand_ins = [
         f"Ours are on {choice.name_of(name)} in place of {name}."
-        for name in found
+        for name in by_dataset
         if choice.stand_in_of(name)
     ]
     return [*alike, *apart, *stand_ins, *paper_table("table2").notes]
@@ -192,8 +196,8 @@ def _ranks(
     ranks = rank_algorithms(
         {
             # Ranks use the printed values, like the paper's: values that look equal are equal.
-            row: {name: round(fmean(by.values()), 1) for name, by in own.items() if by}
-            for row, own in averages.items()
+            row: {name: round(fmean(by.values()), 1) for name, by in by_name.items() if by}
+            for row, by_name in averages.items()
         }
     )
     rows = []

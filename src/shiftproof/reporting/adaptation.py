@@ -22,13 +22,13 @@ MOST_DOMAINS = 8
 
 def adaptation_lines(adapted: Mapping[str, Adapted], classes: Sequence[str]) -> list[str]:
     """Return one line per site, and one with its estimated class shares if there are any."""
-    found = []
-    for site, own in adapted.items():
-        done = "corrected for its class shares" if own.corrected else "not corrected"
-        found.append(f"adaptation, {site}: {done}: {own.reason}")
-        if own.shares is not None:
-            found.append(f"adaptation, {site}: {shares_line(own, classes)}")
-    return found
+    lines = []
+    for site, result in adapted.items():
+        done = "corrected for its class shares" if result.corrected else "not corrected"
+        lines.append(f"adaptation, {site}: {done}: {result.reason}")
+        if result.shares is not None:
+            lines.append(f"adaptation, {site}: {shares_line(result, classes)}")
+    return lines
 
 
 def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
@@ -48,51 +48,51 @@ def shares_line(adapted: Adapted, classes: Sequence[str]) -> str:
 
 def recalibration_lines(result: Recalibration) -> list[str]:
     """Return which update was chosen and why, and the scores before and after."""
-    said = {
+    choices = {
         "original": "the trained model is kept: the rows do not support a change",
         "intercept": "new intercepts",
         "slope": "new intercepts and slope",
         "revision": "new intercepts, slope and effects of the features, shrunk toward the model",
     }
-    found = [f"recalibration from {result.rows} labelled rows: {said[result.method]}"]
+    lines = [f"recalibration from {result.rows} labelled rows: {choices[result.method]}"]
     largest = METHODS[-1] if result.revisable else METHODS[-2]
-    found += [
+    lines += [
         f"  {largest} against {step.against}: chi-square {step.statistic:.1f} with"
         f" {counted(step.freedom, 'degree')} of freedom, p = {step.p_value:.2g}"
         for step in result.steps
     ]
     if not result.revisable:
-        found.append("  a revision needs ten rows of the rarest class for each feature")
+        lines.append("  a revision needs ten rows of the rarest class for each feature")
     for name, (change, low, high) in result.change.items():
-        found.append(
+        lines.append(
             f"{name.replace('_', ' ')}: {result.before[name]:.3f} before, {result.after[name]:.3f}"
             f" after (cross-validated); change {change:+.3f} ({low:+.3f} to {high:+.3f})"
         )
-    found.append("These are results of adaptation to this site.")
-    return found
+    lines.append("These are results of adaptation to this site.")
+    return lines
 
 
 def comparison_lines(comparison: Comparison, classes: Sequence[str]) -> list[str]:
     """Return the comparison of a new site with the training domains, in one screen."""
-    found = [
+    lines = [
         f"{comparison.rows} rows; {comparison.far:.1%} of them far from every training domain",
         f"most like: {comparison.nearest}",
         "distance to the training domains, in standard deviations within domains:",
     ]
-    shown = list(comparison.distances.items())[:MOST_DOMAINS]
-    found += [f"  {name}: {distance:.2f}" for name, distance in shown]
-    if (more := len(comparison.distances) - len(shown)) > 0:
-        found.append(f"  and {more} more, further away")
+    nearest = list(comparison.distances.items())[:MOST_DOMAINS]
+    lines += [f"  {name}: {distance:.2f}" for name, distance in nearest]
+    if (more := len(comparison.distances) - len(nearest)) > 0:
+        lines.append(f"  and {more} more, further away")
     if comparison.shifts:
         parts = [f"{name} {value:+.2f}" for name, value in comparison.shifts.items()]
-        found.append(
+        lines.append(
             f"largest differences from {comparison.nearest}, in standard deviations:"
             f" {', '.join(parts)}"
         )
     if comparison.new_values:
         parts = [f"{name} {share:.0%}" for name, share in comparison.new_values.items()]
-        found.append(f"columns with values outside the range of training: {', '.join(parts)}")
+        lines.append(f"columns with values outside the range of training: {', '.join(parts)}")
     if comparison.accuracy is not None:
         value, low, high = comparison.accuracy
-        found.append(f"expected accuracy without adaptation: {value:.0%} ({low:.0%} to {high:.0%})")
-    return found + adaptation_lines({"this site": comparison.adaptation}, classes)
+        lines.append(f"expected accuracy without adaptation: {value:.0%} ({low:.0%} to {high:.0%})")
+    return lines + adaptation_lines({"this site": comparison.adaptation}, classes)

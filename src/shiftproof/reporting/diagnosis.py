@@ -82,12 +82,12 @@ def amounts(values: Values) -> dict[str, Values]:
     sources = {"inputs": values["shift"]}
     if model := values.get("model"):
         sources["representation"] = model["shift"]
-    found = {
+    estimates = {
         f"{title}, {source}" if model else title: shift[kind]
         for source, shift in sources.items()
         for kind, title in kinds(values).items()
     }
-    return found | ({"risks": model["risk_shift"]} if model else {})
+    return estimates | ({"risks": model["risk_shift"]} if model else {})
 
 
 def amounts_table(values: Values) -> Table:

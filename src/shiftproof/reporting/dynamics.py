@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,13 +9,12 @@ from typing import Any, NamedTuple
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import write_atomically
 from shiftproof.data.datasets.colored_mnist import LABEL_NOISE
-from shiftproof.reporting.plots import BLUE, GREEN, GREY, ORANGE
+from shiftproof.reporting.pictures import BLUE, GREEN, GREY, ORANGE, picture_bytes, without_frame
 
 # A model that reads only the digit cannot do better.
 CEILING = 1 - LABEL_NOISE
@@ -64,7 +62,7 @@ def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, 
     >>> normalised({"IRM": [2.0, 4.0, 1.0], "IGA": [0.0, 0.0, 0.0]})
     {'IRM': (0.5, 1.0, 0.25), 'IGA': (0.0, 0.0, 0.0)}
     """
-    found = {}
+    normal = {}
     for name, values in series.items():
         for position, value in enumerate(values):
             if not np.isfinite(value):
@@ -75,8 +73,8 @@ def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, 
         largest = max(values, default=0.0)
         if largest <= 0 and any(values):
             raise DataError(f"the penalty {name} is never above 0 and cannot be normalised")
-        found[name] = tuple(float(value / largest) if largest else 0.0 for value in values)
-    return found
+        normal[name] = tuple(float(value / largest) if largest else 0.0 for value in values)
+    return normal
 
 
 def write_dynamics(
@@ -93,30 +91,18 @@ def write_dynamics(
     values that are not positive.  ``switch`` is the step at which the warm-up ends.  ``accuracies``
     in [0, 1], under the names of `ACCURACIES`, are drawn in a third panel.
     """
-    if not len(steps):
-        raise ValueError("there is no step to draw")
-    shown = accuracies or {}
-    for kind, known, given in (("penalty", PENALTIES, series), ("accuracy", ACCURACIES, shown)):
-        _check(kind, known, given, len(steps))
-    outside = [name for name, values in shown.items() if not all(0 <= v <= 1 for v in values)]
-    if outside:
-        raise ValueError(f"accuracies are between 0 and 1, and those called {outside[0]} are not")
     with matplotlib.rc_context(STYLE):
-        figure = _draw(normalised(series), steps, switch, shown)
-        return [
-            _write(figure, path_without_suffix, "png", {}),
-            _write(figure, path_without_suffix, "pdf", {"CreationDate": None}),
-        ]
-
-
-def _check(
-    kind: str, known: Mapping[str, Look], given: Mapping[str, Sequence[float]], count: int
-) -> None:
-    for name, values in given.items():
-        if name not in known:
-            raise ValueError(f"{kind} {name!r} is none of {', '.join(known)}")
-        if len(values) != count:
-            raise ValueError(f"{kind} {name} has {len(values)} values at {count} steps")
+        figure = _draw(normalised(series), steps, switch, accuracies or {})
+        files = {
+            "png": picture_bytes(figure),
+            "pdf": picture_bytes(figure, "pdf", CreationDate=None),
+        }
+    paths = []
+    for suffix, content in files.items():
+        path = path_without_suffix.with_name(f"{path_without_suffix.name}.{suffix}")
+        write_atomically(path, content)
+        paths.append(path)
+    return paths
 
 
 def _draw(
@@ -128,7 +114,6 @@ def _draw(
     panels = 3 if accuracies else 2
     size = (WIDTH, PANEL_HEIGHT * panels + LEGEND_HEIGHT)
     figure = Figure(figsize=size, dpi=DPI, layout="constrained")
-    FigureCanvasAgg(figure)
     grid = figure.subplots(panels, 1, sharex=True)
     linear, logarithmic = grid[0], grid[1]
     for position, (name, look) in enumerate(PENALTIES.items()):
@@ -143,7 +128,7 @@ def _draw(
         _draw_accuracies(grid[2], steps, accuracies)
     for axes in grid:
         axes.axvline(switch, color="black", linestyle=":", linewidth=0.9, zorder=1)
-        axes.spines[["top", "right"]].set_visible(False)
+        without_frame(axes)
         axes.margins(x=0.01)
     left = switch - steps[0] > steps[-1] - switch
     linear.annotate(
@@ -188,13 +173,3 @@ def _line(
         # Offset the markers of different lines, so that none hides another.
         markevery=(apart * turn // len(PENALTIES), apart),
     )  # fmt: skip
-
-
-def _write(
-    figure: Figure, path_without_suffix: Path, suffix: str, metadata: dict[str, None]
-) -> Path:
-    out = io.BytesIO()
-    figure.savefig(out, format=suffix, metadata=metadata)
-    path = path_without_suffix.with_name(f"{path_without_suffix.name}.{suffix}")
-    write_atomically(path, out.getvalue())
-    return path

@@ -127,8 +127,8 @@ def _notes(comparison: Comparison, rows: Sequence[Row]) -> Iterator[str]:
 
 def far_note(comparison: Comparison) -> str:
     """Explain the mark of figures far from the paper, and how often it is due to chance."""
-    found = [cell.beyond_by_chance(FAR) for row in comparison.rows for cell in row.cells]
-    shares = [100 * share for share in found if share is not None]
+    chances = [cell.beyond_by_chance(FAR) for row in comparison.rows for cell in row.cells]
+    shares = [100 * share for share in chances if share is not None]
     low, high = f"{min(shares):.0f}", f"{max(shares):.0f}"
     share = low if low == high else f"{low} to {high}"
     return (

@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from statistics import fmean
 from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.table import Table
-from rich.text import Text
 
-from shiftproof.core.text import counted, interval_text, score_text, three_digits
-from shiftproof.core.types import CLASSIFICATION
+from shiftproof.core.text import counted, three_digits
 from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.metrics import DomainMetrics, NumberMetrics
 from shiftproof.inference.model import AnyPredictions, NumberPredictions, Predictions
-from shiftproof.metrics import METRICS
-from shiftproof.metrics.base import LEVEL, Estimate
 from shiftproof.reporting.formats import csv_text
 
 if TYPE_CHECKING:
@@ -30,8 +23,6 @@ PREDICTED, FAR, TYPICALITY, SET = "predicted", "far", "typicality", "set"
 ADAPTED = "adapted"
 # Separates the classes of a prediction set.
 SEPARATOR = "|"
-# The most domains that a report card shows.
-COLUMNS = 3
 
 
 def predictions_frame(
@@ -85,12 +76,12 @@ def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
         buffer = io.BytesIO()
         frame.to_parquet(buffer, index=False)
         return buffer.getvalue()
-    shown = frame.rename(columns=lambda name: csv_text(str(name)))
-    for name in shown.columns[[not is_numeric_dtype(dtype) for dtype in shown.dtypes]]:
-        shown[name] = shown[name].map(
+    escaped = frame.rename(columns=lambda name: csv_text(str(name)))
+    for name in escaped.columns[[not is_numeric_dtype(dtype) for dtype in escaped.dtypes]]:
+        escaped[name] = escaped[name].map(
             lambda cell: csv_text(cell) if isinstance(cell, str) else cell
         )
-    text: str = shown.to_csv(index=False, float_format="%.7g")
+    text: str = escaped.to_csv(index=False, float_format="%.7g")
     return text.encode()
 
 
@@ -114,61 +105,6 @@ def far_text(frame: pd.DataFrame) -> str:
             " there is a guess"
         )
     return warning
-
-
-def assessment_table(outcomes: Sequence[DomainMetrics], adaptation: str = "") -> Table:
-    """Return accuracies by domain, with their mean and the worst."""
-    used = f". Adaptation, {adaptation}: each domain's rows are used" if adaptation else ""
-    table = Table(caption=f"± is the standard error over samples{used}", caption_justify="left")
-    table.add_column("domain")
-    for name in ("samples", "accuracy", "risk", "far"):
-        table.add_column(name, justify="right")
-    for outcome in outcomes:
-        table.add_row(
-            outcome.domain + (" (trained on)" if outcome.trained_on else ""),
-            str(outcome.samples),
-            f"{outcome.accuracy:.1%} ± {outcome.standard_error:.1%}",
-            "–" if outcome.risk is None else f"{outcome.risk:.3f}",
-            "–" if outcome.far is None else f"{outcome.far:.1%}",
-        )
-    if len(outcomes) > 1:
-        mean = sum(outcome.accuracy for outcome in outcomes) / len(outcomes)
-        worst = min(outcomes, key=lambda outcome: outcome.accuracy)
-        table.add_section()
-        table.add_row("mean", "", f"{mean:.1%}", "", "")
-        table.add_row(f"worst: {worst.domain}", "", f"{worst.accuracy:.1%}", "", "")
-    return table
-
-
-def card_table(outcomes: Sequence[DomainMetrics | NumberMetrics]) -> Table:
-    """Return all metrics of a few domains with intervals: metrics as rows, domains as columns."""
-    shown = [outcome for outcome in outcomes if outcome.scores][:COLUMNS]
-    left_out = len(outcomes) - len(shown)
-    table = Table(
-        title="report card",
-        title_justify="left",
-        caption=f"Intervals of {LEVEL:.0%}, for the number of samples."
-        + (f" {counted(left_out, 'other domain')} not shown." if left_out else ""),
-        caption_justify="left",
-    )
-    table.add_column("score")
-    for outcome in shown:
-        table.add_column(Text(outcome.domain), justify="right")
-    task = shown[0].outputs.task if shown else CLASSIFICATION
-    for metric in map(METRICS.get, METRICS.of(task)):
-        if not metric.jointly:  # of several held-out domains
-            estimates = [metric.estimate(outcome.outputs) for outcome in shown]
-            table.add_row(metric.phrase, *map(_cell, estimates))
-    if task == CLASSIFICATION:
-        shares = [outcome.scores["commonest_class"] for outcome in shown]
-        table.add_row("commonest class", *(f"{share:.3f}" for share in shares))
-    return table
-
-
-def _cell(own: Estimate | None) -> str:
-    if own is None:
-        return "–"
-    return f"{score_text(own.value)} ({interval_text(own.low, own.high)})"
 
 
 LOW, HIGH = "low", "high"
@@ -196,50 +132,9 @@ def numbers_frame(
 
 def numbers_summary(frame: pd.DataFrame) -> str:
     """Say what range was predicted, and how many inputs are far."""
-    own = frame[PREDICTED]
-    low, middle, high = (three_digits(each) for each in (own.min(), own.median(), own.max()))
+    predicted = frame[PREDICTED]
+    low, middle, high = (
+        three_digits(number) for number in (predicted.min(), predicted.median(), predicted.max())
+    )
     spread = f"{low} to {high}, median {middle}"
     return f"{counted(len(frame), 'prediction')} ({spread}); {far_text(frame)}"
-
-
-def numbers_table(outcomes: Sequence[NumberMetrics], adaptation: str = "") -> Table:
-    """Return errors by domain, with their mean and the worst."""
-    used = f". Adaptation, {adaptation}: each domain's rows are used" if adaptation else ""
-    table = Table(
-        caption=f"± is the standard error of the MAE over samples{used}", caption_justify="left"
-    )
-    table.add_column("domain")
-    names = ("r2", "mae", "rmse")
-    for name in ("samples", *(METRICS.get(name).phrase for name in names), "far"):
-        table.add_column(name, justify="right")
-    for own in outcomes:
-        cells = {name: METRICS.get(name).cell(own.scores[name]) for name in names}
-        cells["mae"] += f" ± {three_digits(own.standard_error)}"
-        table.add_row(
-            own.domain + (" (trained on)" if own.trained_on else ""),
-            f"{own.samples:,}",
-            *cells.values(),
-            "–" if own.far is None else f"{own.far:.1%}",
-        )
-    if len(outcomes) > 1:
-        table.add_section()
-        known = {n: [v for own in outcomes if (v := own.scores[n]) is not None] for n in names}
-        means = [METRICS.get(n).cell(fmean(v) if v else None) for n, v in known.items()]
-        worst = [
-            METRICS.get(n).cell(max(v, key=METRICS.get(n).loss) if v else None)
-            for n, v in known.items()
-        ]
-        table.add_row("mean", "", *means, "")
-        table.add_row("worst", "", *worst, "")
-    return table
-
-
-def evaluation_tables(
-    outcomes: Sequence[DomainMetrics | NumberMetrics], adaptation: str = ""
-) -> list[Table]:
-    """Return the tables of classification or of regression."""
-    numbers = [own for own in outcomes if isinstance(own, NumberMetrics)]
-    if numbers:
-        return [numbers_table(numbers, adaptation), card_table(numbers)]
-    classes = [own for own in outcomes if isinstance(own, DomainMetrics)]
-    return [assessment_table(classes, adaptation), card_table(classes)]

@@ -109,16 +109,16 @@ class _Panel:
         )  # fmt: skip
 
 
-def _notes(found: RankComparison, results: SelectionResults) -> Iterator[str]:
+def _notes(compared: RankComparison, results: SelectionResults) -> Iterator[str]:
     """Yield notes that explain the picture, in lines that fit its width."""
-    p_value = "p < 0.0001" if found.p_value < 0.0001 else f"p = {found.p_value:.4f}"
+    p_value = "p < 0.0001" if compared.p_value < 0.0001 else f"p = {compared.p_value:.4f}"
     yield (
-        f"Mean ranks by {results.measure} over {counted(found.blocks, 'test domain')};"
-        f" rank 1 is the highest. Friedman's test: χ² = {found.statistic:.1f}, {p_value}."
+        f"Mean ranks by {results.measure} over {counted(compared.blocks, 'test domain')};"
+        f" rank 1 is the highest. Friedman's test: χ² = {compared.statistic:.1f}, {p_value}."
     )
     yield f"Bars join mean ranks that Nemenyi's test ({LEVEL:.0%}) does not tell apart."
     yield ("Both tests take test domains as independent; those of one dataset share training data.")
-    lacking = [name for name in results.algorithms if name not in found.mean_ranks]
+    lacking = [name for name in results.algorithms if name not in compared.mean_ranks]
     if lacking:
         without = counted(len(lacking), "algorithm")
         yield f"{without} without a number on each test domain: not ranked."

@@ -64,17 +64,17 @@ def standing_table(standing: Standing) -> RenderableType:
         parts.append(Text(f"  {100 * step / steps:3.0f}%  {title}"))
     if standing.best:
         parts.append(Text("best accuracy so far on a held-out domain (no selection):"))
-        for place, (accuracy, algorithm) in standing.best.items():
-            parts.append(Text(f"  {100 * accuracy:.1f}%  {algorithm} on {place}"))
+        for domain, (accuracy, algorithm) in standing.best.items():
+            parts.append(Text(f"  {100 * accuracy:.1f}%  {algorithm} on {domain}"))
     return Group(*parts)
 
 
-def failure_lines(failures: Sequence[Failure], shown: int = 10) -> Iterator[str]:
-    """Yield a line for each failed run, at most ``shown``."""
-    for failure in failures[:shown]:
+def failure_lines(failures: Sequence[Failure], most: int = 10) -> Iterator[str]:
+    """Yield a line for each failed run, at most ``most``."""
+    for failure in failures[:most]:
         yield f"failed: {failure.title}: {failure.reason}"
-    if len(failures) > shown:
-        yield f"… and {len(failures) - shown} more"
+    if len(failures) > most:
+        yield f"… and {len(failures) - most} more"
 
 
 def duration(seconds: float) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from shiftproof.core.text import counted, signed
@@ -126,12 +126,16 @@ def sweep_tables(
             yield _comparison_table(results, baseline, seed)
 
 
-def estimate_cell(found: Estimate | None, trials: int, incomplete: bool, bar: bool) -> Cell:
-    """Return a cell with a mean; its sign shows whether trials or runs are missing."""
-    if found is None:
+def estimate_cell(estimate: Estimate | None, trials: int, incomplete: bool) -> Cell:
+    """Return a cell with a mean; its sign shows whether trials or runs are missing.
+
+    A single trial has no error bar, where DomainBed's tables have 0.0.
+    """
+    if estimate is None:
         return Cell()
-    sign = f"({found.trials}/{trials})" if found.trials < trials else "*" * incomplete
-    return Cell(f"{found.mean:.1f}", f"{found.error:.1f}" if bar else "", sign)
+    sign = f"({estimate.trials}/{trials})" if estimate.trials < trials else "*" * incomplete
+    error = f"{estimate.error:.1f}" if estimate.trials > 1 else ""
+    return Cell(f"{estimate.mean:.1f}", error, sign)
 
 
 def number_cell(value: float | None, incomplete: bool) -> Cell:
@@ -144,7 +148,7 @@ def _dataset_table(results: SelectionResults, dataset: DatasetResults) -> Table:
     # A dataset without any number has no rows; the notes say why.
     for algorithm in results.algorithms * dataset.has_numbers:
         cells = [
-            _estimate(cell.estimate, cell.trials, cell.incomplete)
+            estimate_cell(cell.estimate, len(cell.trials), cell.incomplete)
             for cell in dataset.row(algorithm)
         ]
         average = number_cell(dataset.row_average(algorithm), not dataset.complete(algorithm))
@@ -170,7 +174,7 @@ def _averages_table(results: SelectionResults) -> Table:
     rows = []
     for algorithm in results.algorithms:
         cells = [
-            _estimate(d.average(algorithm), d.trials, not d.complete(algorithm))
+            estimate_cell(d.average(algorithm), len(d.trials), not d.complete(algorithm))
             for d in results.datasets
         ]
         incomplete = not all(d.complete(algorithm) for d in results.datasets)
@@ -198,15 +202,16 @@ def _ranking_table(results: SelectionResults) -> Table:
     }
     ranks = rank_algorithms(accuracies)
     lacking = any(algorithm not in ranks for algorithm in results.algorithms)
-    rows = _rows_of(
-        results.algorithms,
-        {name: (f"{r.mean:.1f}", f"{r.median:g}", f"{r.worst}") for name, r in ranks.items()},
-        columns=3,
-    )
+    rows = [
+        Row.of(algorithm_title(name), f"{rank.mean:.1f}", f"{rank.median:g}", f"{rank.worst}")
+        if (rank := ranks.get(name))
+        else Row.of(algorithm_title(name), *(NOTHING,) * 3)
+        for name in results.algorithms
+    ]
     return Table(
         f"Ranking, model selection method: {results.selector.title}",
         _columns(("Mean", "Median", "Worst"), -1),
-        rows,
+        tuple(rows),
         f"Ranks by the averages as printed above, over {counted(len(results.datasets), 'dataset')};"
         f" equal ones share the smallest rank. {_caption(results, results.datasets)}",
         (f"{NOTHING} lacks a test domain of a dataset and is not ranked there",) * lacking,
@@ -217,24 +222,20 @@ def _ranking_table(results: SelectionResults) -> Table:
 def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Table:
     accuracies = {name: results.accuracies(name) for name in results.algorithms}
     compared = compare_with_baseline(accuracies, baseline, seed)
-    rows = _rows_of(
-        [name for name in results.algorithms if name != baseline],
-        {
-            c.algorithm: (
-                signed(100 * c.difference),
-                p_value_text(c.p_value, 4),
-                p_value_text(c.corrected, 4),
-                f"{c.pairs}",
-            )
-            for c in compared
-        },
-        columns=4,
-    )
+    tests = {test.algorithm: test for test in compared}
+    rows = []
+    for name in results.algorithms:
+        cells = [NOTHING] * 4
+        if test := tests.get(name):
+            cells = [signed(100 * test.difference), f"{test.pairs}"]
+            cells[1:1] = [p_value_text(p, 4) for p in (test.p_value, test.corrected)]
+        if name != baseline:
+            rows.append(Row.of(algorithm_title(name), *cells))
     title = algorithm_title(baseline)
     return Table(
         f"Against {title}, model selection method: {results.selector.title}",
         _columns(("Difference", "p", "p (Holm)", "Pairs"), 0),
-        rows,
+        tuple(rows),
         f"Mean difference to {title} in points, paired by dataset, test domain and trial;"
         f" two-sided sign-flip test, exact up to {MOST_ENUMERATED} pairs, else {DRAWS:,} random"
         f" assignments (seed {seed}); Holm's correction over {counted(len(compared), 'algorithm')}."
@@ -244,28 +245,15 @@ def _comparison_table(results: SelectionResults, baseline: str, seed: int) -> Ta
     )
 
 
-def _rows_of(
-    algorithms: Sequence[str], found: Mapping[str, Sequence[str]], columns: int
-) -> tuple[Row, ...]:
-    return tuple(
-        Row.of(algorithm_title(name), *found.get(name, (NOTHING,) * columns)) for name in algorithms
-    )
-
-
 def _columns(titles: Sequence[str], better: int) -> tuple[Column, ...]:
     return tuple(Column(title, better) for title in titles)
-
-
-def _estimate(found: Estimate | None, trials: Sequence[int], incomplete: bool) -> Cell:
-    """Return a cell; a single trial has no error bar, where DomainBed's tables have 0.0."""
-    return estimate_cell(found, len(trials), incomplete, found is None or found.trials > 1)
 
 
 def _caption(results: SelectionResults, datasets: Sequence[DatasetResults]) -> str:
     """Describe the numbers: split, selector, seeds, trials, draws and error bar."""
     single = all(len(dataset.trials) == 1 for dataset in datasets)
-    each = "run" if all(dataset.standalone for dataset in datasets) else "trial"
-    bars = f"one {each} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
+    unit = "run" if all(dataset.standalone for dataset in datasets) else "trial"
+    bars = f"one {unit} each, hence no error bars" if single else f"+/- {ERROR_BAR}"
     return (
         f"{capital(results.measure)} (%) on the test domain's in part (test-in), selector"
         f" {results.selector.name}; {sizes_of(datasets)}; {bars}."

@@ -108,8 +108,8 @@ class Table:
         cells = [list(row.cells) for row in self.rows]
         for at, column in enumerate(self.columns):
             if column.better:
-                found = marks([row[at].value for row in cells], column.better, reference)
-                for row, mark in zip(cells, found, strict=True):
+                signs = marks([row[at].value for row in cells], column.better, reference)
+                for row, mark in zip(cells, signs, strict=True):
                     row[at] = replace(row[at], mark=mark)
         rows = [Row(r.labels, tuple(c)) for r, c in zip(self.rows, cells, strict=True)]
         return replace(self, rows=tuple(rows))
@@ -128,9 +128,9 @@ def marks(values: Sequence[float | None], better: int, baseline: int | None) -> 
         return [""] * len(values)
     ranks = iter(competition_ranks(present))
     reference = None if baseline is None else values[baseline]
-    found = []
+    result = []
     for value in values:
         rank = 0 if value is None else next(ranks)
         worse = value is not None and reference is not None and better * (value - reference) < 0
-        found.append({1: "best", 2: "second"}.get(rank, "worse" if worse else ""))
-    return found
+        result.append({1: "best", 2: "second"}.get(rank, "worse" if worse else ""))
+    return result

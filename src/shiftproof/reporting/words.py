@@ -169,12 +169,12 @@ def describe_missing(runs: Iterable[MissingRun]) -> list[str]:
     >>> describe_missing(MissingRun("x", "a", ("u",), draw, 0, "missing") for draw in (0, 1, 2, 4))
     ['missing: a on x, test domain u, hyper-parameter seeds 0-2, 4, trial 0']
     """
-    found: dict[tuple[str, str, str, tuple[str, ...]], set[tuple[int, int]]] = {}
+    by_run: dict[tuple[str, str, str, tuple[str, ...]], set[tuple[int, int]]] = {}
     for run in sorted(runs, key=lambda run: run.reason == DIVERGED):
-        place = (run.reason, run.dataset, run.algorithm, run.test_domains)
-        found.setdefault(place, set()).add((run.trial_seed, run.hparams_seed))
+        run_of = (run.reason, run.dataset, run.algorithm, run.test_domains)
+        by_run.setdefault(run_of, set()).add((run.trial_seed, run.hparams_seed))
     tests: dict[tuple[str, str, str, Seeds], list[str]] = {}
-    for (reason, dataset, algorithm, domains), which in found.items():
+    for (reason, dataset, algorithm, domains), which in by_run.items():
         same_seeds = tests.setdefault((reason, dataset, algorithm, frozenset(which)), [])
         same_seeds.append("+".join(domains))
     names: dict[tuple[str, str, tuple[str, ...], Seeds], list[str]] = {}
@@ -195,17 +195,17 @@ def _describe_seeds(which: Seeds) -> str:
     trials: dict[str, list[int]] = {}
     for trial, draws in by_trial.items():
         trials.setdefault(f"hyper-parameter {numbered('seed', draws)}", []).append(trial)
-    return " and ".join(f"{text}, {numbered('trial', found)}" for text, found in trials.items())
+    return " and ".join(f"{text}, {numbered('trial', seeds)}" for text, seeds in trials.items())
 
 
 def run_notes(runs: Iterable[RunOutcome]) -> list[str]:
     """Return a line for each kind of mark: how many runs have it, and the first of them."""
-    found: dict[str, list[tuple[RunOutcome, int]]] = {}
+    by_text: dict[str, list[tuple[RunOutcome, int]]] = {}
     for run in runs:
         for mark in run.marks:
-            found.setdefault(mark.text, []).append((run, mark.number))
+            by_text.setdefault(mark.text, []).append((run, mark.number))
     lines = []
-    for text, marked in found.items():
+    for text, marked in by_text.items():
         many = f"{total:,} in all; " if (total := sum(count for _, count in marked)) else ""
         first = "first: " if len(marked) > 1 else ""
         where = f"{many}{first}{marked[0][0].folder}"

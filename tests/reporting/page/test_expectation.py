@@ -12,7 +12,6 @@ from _internals import (
     TOP,
     Axis,
     Outputs,
-    card_table,
     confusion_table,
     expectation_blocks,
     forest_plot,
@@ -21,6 +20,7 @@ from _internals import (
     reliability_BOTTOM as BOTTOM,
     reliability_panels,
     render_Source as Source,
+    report_card,
 )
 from sklearn.calibration import calibration_curve
 from sklearn.metrics import confusion_matrix, roc_auc_score
@@ -36,21 +36,22 @@ def test_the_forest_has_a_row_a_domain_then_the_mean_then_the_next(made):
     ]
     assert plot.table.foot == 2
     ends = [end for each in score.estimates.values() for end in (each.low, each.high)]
-    axis = Axis.over([*score.interval, *ends], margin=0.02)
+    assert plot.axis == Axis.over([*score.interval, *ends], margin=0.02)
     span, dot = plot.marks[1]
     outputs = own.expected.outputs["b"]
     area = roc_auc_score(outputs.labels, outputs.probabilities[:, 1])
     assert (span.kind, dot.kind) == ("span", "dot")
-    assert dot.start == axis.percent(area)
+    assert dot.start == pytest.approx(area)
+    assert plot.placed[1][1].start == plot.axis.percent(area)
     own_ends = score.estimates["b"].low, score.estimates["b"].high
-    assert (span.start, span.end) == tuple(map(axis.percent, own_ends))
+    assert (span.start, span.end) == own_ends
     middle, diamond = plot.marks[-2]
-    assert (diamond.kind, diamond.start) == ("diamond", axis.percent(score.mean))
-    assert (middle.start, middle.end) == tuple(map(axis.percent, score.mean_interval))
+    assert (diamond.kind, diamond.start) == ("diamond", score.mean)
+    assert (middle.start, middle.end) == score.mean_interval
     (bar,) = plot.marks[-1]
-    assert (bar.kind, bar.start, bar.end) == ("bar", *map(axis.percent, score.interval))
+    assert (bar.kind, bar.start, bar.end) == ("bar", *score.interval)
     assert bar.start < middle.start < middle.end < bar.end
-    assert plot.axis == "AUROC"
+    assert plot.title == "AUROC"
     assert "with probability 95%" in plot.tips[-1]
     assert len(plot.tips) == len(plot.marks) == len(plot.table.rows)
     assert any(note.startswith("*: unlike") for note in plot.table.notes)
@@ -84,9 +85,9 @@ def test_one_held_out_domain_has_a_card_and_no_forest(made):
 
 def test_the_card_has_every_score_the_worst_and_all_rows(made):
     own = made.held_out(WARDS)
-    table = card_table(own)
+    table = report_card(own.expected, every=True)
     labels = [row.label for row in table.rows]
-    assert labels == [*WARDS, "worst domain", POOLED, "next domain, 95%"]
+    assert labels == [*WARDS, "typical domain", "worst domain", "next domain, 95%", POOLED]
     titles = [column.title for column in table.columns]
     assert {"Accuracy", "AUROC", "F1", "Brier", "Calibration slope"} < set(titles)
     at = titles.index("AUROC")
@@ -95,7 +96,7 @@ def test_the_card_has_every_score_the_worst_and_all_rows(made):
     area = roc_auc_score(outputs.labels, outputs.probabilities[:, 1])
     assert cells["odd"].text == cells["worst domain"].text == f"{area:.3f}"
     low, high = own.expected.score("auroc").interval
-    assert cells["next domain, 95%"].interval == f"{low:.3f}–{high:.3f}"
+    assert cells["next domain, 95%"].text == f"{low:.3f}–{high:.3f}"
     y = np.concatenate([each.labels for each in own.expected.outputs.values()])
     p = np.concatenate([each.probabilities for each in own.expected.outputs.values()])
     assert cells[POOLED].text == f"{roc_auc_score(y, p[:, 1]):.3f}"

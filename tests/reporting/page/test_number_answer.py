@@ -11,13 +11,12 @@ from _internals import (
     Expected,
     NumberOutputs,
     answer_sections,
-    beside_mean,
+    beside_constant,
+    constant_answers,
     expectation_HeldOut as HeldOut,
     lead_lead as lead,
-    mean_answers,
-    number_worst_facts,
     report_card,
-    worse_than_mean,
+    worst_facts,
 )
 
 
@@ -39,19 +38,19 @@ EVIDENCE = Evidence("district", "price", 240, 3, far={"east": 0.0, "south": 0.4}
 
 def test_the_mean_of_the_others_counts_each_domain_alike(expected: Expected) -> None:
     means = {domain: own.labels.mean() for domain, own in expected.numbers.items()}
-    answers = mean_answers(expected)
+    answers = constant_answers(expected)
     for domain, own in answers.numbers.items():
         others = np.mean([mean for name, mean in means.items() if name != domain])
         assert own.predicted == pytest.approx(np.full(60, others))
-    (east,) = [each for each in beside_mean(expected) if each.domain == "east"]
+    (east,) = [each for each in beside_constant(expected) if each.domain == "east"]
     labels = expected.numbers["east"].labels
-    assert east.mean == pytest.approx(np.abs(labels - answers.numbers["east"].predicted).mean())
-    assert [each.domain for each in worse_than_mean(expected)] == ["south"]
+    assert east.constant == pytest.approx(np.abs(labels - answers.numbers["east"].predicted).mean())
+    assert [each.domain for each in beside_constant(expected) if each.worse] == ["south"]
 
 
 def test_the_first_sentence_has_the_error_and_that_of_the_mean(expected: Expected) -> None:
     said = lead(expected, "district", "price")
-    score, mean = expected.headline, mean_answers(expected).headline
+    score, mean = expected.headline, constant_answers(expected).headline
     assert said.startswith(f"At a district like these expect an error of {score.mean:.3g} (")
     assert f" in price; the mean alone gives {mean.mean:.3g}" in said
     assert said.endswith(", which is better in 1 of 4 districts.")
@@ -85,7 +84,7 @@ def test_what_is_said_of_the_worst_domain(expected: Expected) -> None:
     nothing = {"value": 0.1, "interval": [-1.0, 1.0]}
     parts = {"lost": lost, "level": lost, "inputs": nothing, "unseen": nothing, "meaning": nothing}
     diagnosis = {"drops": [{"domain": "south", "r2": parts}]}
-    (south,) = number_worst_facts(expected, EVIDENCE, [diagnosis])
+    (south,) = worst_facts(expected, EVIDENCE, [diagnosis])
     said = " ".join(south.lines)
     assert south.name == "south"
     assert said.startswith("The worst MAE of all districts: ")
@@ -95,7 +94,7 @@ def test_what_is_said_of_the_worst_domain(expected: Expected) -> None:
     assert "loses 30.2 points of R² there (20.0 to 41.0): 30.2 from a different mean" in said
     assert "The mean of price" not in said  # it is within half a standard deviation
     moved = {**expected.outputs, "south": district(600, 90, 2)}
-    (south,) = number_worst_facts(replace(expected, outputs=moved), EVIDENCE)
+    (south,) = worst_facts(replace(expected, outputs=moved), EVIDENCE)
     assert "The mean of price is " in " ".join(south.lines)
 
 

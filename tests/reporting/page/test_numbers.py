@@ -7,13 +7,13 @@ from _internals import (
     Axis,
     Expected,
     NumberOutputs,
-    card_table,
     errors_of,
     errors_plot,
     expectation_blocks,
     expectation_HeldOut as HeldOut,
     number_bins,
     predicted_panels,
+    report_card,
 )
 
 
@@ -55,9 +55,10 @@ def test_panels_share_square_axes(expected):
     assert diagonal.kind == "ideal"
     assert [tick.label for tick in panels.x_ticks] == [tick.label for tick in panels.y_ticks]
     # In b labels are higher than predicted: points lie above the diagonal (less is higher in SVG).
-    height = panels.bottom - 24
+    bottom = panels.frame.bottom
+    height = bottom - 24
     above = [
-        (panels.bottom - point.y) / height > (point.x - 38) / (230 - 38)
+        (bottom - point.y) / height > (point.x - 38) / (230 - 38)
         for point in panels.panels[2].points
     ]
     assert np.mean(above) > 0.8
@@ -74,14 +75,14 @@ def test_the_errors_plot_has_a_zero_and_its_domains(expected):
 
 
 def test_the_card_has_all_scores_of_numbers(expected):
-    table = card_table(HeldOut("best on prices", expected))
+    table = report_card(expected, every=True)
     assert [column.title for column in table.columns] == [
-        "Samples", "R²", "MAE", "RMSE", "Calibration slope", "Calibration intercept",
-        "Interval coverage",
+        "Rows", "R²", "MAE", "RMSE", "Calibration slope", "Calibration intercept",
+        "Interval coverage", "Training mean",
     ]  # fmt: skip
     labels = [row.label for row in table.rows]
-    assert labels == ["a", "b", "c", "worst domain", POOLED, "next domain, 95%"]
-    mae = table.rows[3].cells[2].text
+    assert labels == ["a", "b", "c", "typical domain", "worst domain", "next domain, 95%", POOLED]
+    mae = table.rows[4].cells[2].text
     worst = max(np.abs(own.labels - own.predicted).mean() for own in expected.numbers.values())
     assert float(mae.replace(",", "")) == pytest.approx(worst, rel=0.01)
     assert "commonest" not in " ".join(table.notes).lower()

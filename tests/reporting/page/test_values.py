@@ -199,9 +199,10 @@ def test_ranks_over_datasets_with_ties_and_what_lacks_one(made):
     assert any("1 algorithm without a number" in note for note in plot.table.notes)
     idm = plot.marks[-1]
     (dot,) = [mark for mark in idm if mark.kind == "dot"]
-    assert dot.start == 50.0  # between rank 1 and rank 3
+    assert dot.start == 2.0  # between rank 1 and rank 3
     (span,) = [mark for mark in idm if mark.kind == "span"]
-    assert (span.start, span.end) == (0.0, 100.0)
+    assert (span.start, span.end) == (1, 3)
+    assert plot.placed[-1][0].end == 100.0
     assert any(f"{critical_difference(3, 2):.1f} apart" in note for note in plot.table.notes)
 
 

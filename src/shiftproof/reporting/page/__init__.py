@@ -1,8 +1,9 @@
 """The results page: a single HTML file that needs no network.
 
-``values`` defines the data given to the templates; ``expectation``, ``reliability``, ``summary``,
-``tables``, ``heat``, ``dot_plots``, ``curves``, ``shifts`` and ``provenance`` make the sections;
-``render`` puts them into the templates.
+``values`` defines the data given to the templates; ``sweeps``, ``dot_plots``, ``curves``,
+``summary`` and ``provenance`` make the sections of a sweep, ``expectation``, ``card``,
+``predictions``, ``sentences``, ``pictures`` and ``answer`` those of a model, and ``shifts`` those
+of a diagnosis; ``render`` puts them into the templates.
 """
 
 from shiftproof.reporting.page.expectation import HeldOut

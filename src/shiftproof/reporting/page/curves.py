@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from shiftproof.core.text import counted
-from shiftproof.reporting.page.axes import Axis, short
-from shiftproof.reporting.page.comparable import best_first, shown_domains
-from shiftproof.reporting.page.values import Line, Panel, Panels, Tick
+from shiftproof.reporting.page.sweeps import best_first, shown_domains
+from shiftproof.reporting.page.values import Axis, Frame, Line, Panel, Panels
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
 from shiftproof.reporting.words import capital, joined, selector_name
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
@@ -20,8 +18,6 @@ from shiftproof.sweeps.selection.base import mean_if_all
 
 # With more algorithms than this, only the best and the baseline are drawn.
 MOST_DRAWN = 4
-# The edges of a chart, in an SVG that is 240 wide.
-LEFT, RIGHT, TOP, BOTTOM = 38.0, 230.0, 24.0, 136.0
 KINDS = {
     "test": "test domain",
     "validation": "training domains, samples not trained on (mean)",
@@ -30,8 +26,7 @@ KINDS = {
 Points = list[tuple[int, float]]
 
 
-@dataclass(frozen=True)
-class _Drawn:
+class _Drawn(NamedTuple):
     """A run to draw: its curves in percent by kind, and the reported step."""
 
     algorithm: str
@@ -41,47 +36,28 @@ class _Drawn:
     step: int
 
 
-class Frame(NamedTuple):
-    """The axes that all panels of a dataset share."""
-
-    x: Axis
-    y: Axis
-
-    def place(self, step: float, value: float) -> tuple[float, float]:
-        """Return the position of a point in the SVG."""
-        across = LEFT + (RIGHT - LEFT) * self.x.share(step)
-        return round(across, 1), round(BOTTOM - (BOTTOM - TOP) * self.y.share(value), 1)
-
-
 def learning_curves(results: SelectionResults, baseline: str | None) -> list[Panels]:
     """Return a set of panels for each dataset whose runs were evaluated more than once."""
-    found = []
+    charts = []
     for dataset in results.datasets:
         names = [n for n in best_first(results) if any(c.selections for c in dataset.row(n))]
-        shown = names if len(names) <= MOST_DRAWN else _some_of(names, baseline)
-        drawn = list(_selected(dataset, shown))
-        if any(len(points) > 1 for each in drawn for points in each.curves.values()):
-            found.append(_panels(results, dataset, drawn, len(names)))
-    return found
-
-
-def _some_of(names: Sequence[str], baseline: str | None) -> list[str]:
-    """Return the first algorithms, with the baseline among them."""
-    first = list(names[:MOST_DRAWN])
-    if baseline in names and baseline not in first:
-        first[-1] = str(baseline)
-    return first
+        chosen = names[:MOST_DRAWN]
+        if baseline in names and baseline not in chosen:
+            chosen[-1] = str(baseline)
+        drawn = list(_selected(dataset, chosen))
+        if any(len(points) > 1 for run in drawn for points in run.curves.values()):
+            charts.append(_panels(results, dataset, drawn, len(names)))
+    return charts
 
 
 def _selected(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]:
     titles = domain_titles(dataset.dataset, dataset.domains)
     for name in names:
         for at in shown_domains(dataset):
-            selections = dataset.cells[name, at].selections
-            if selections:
-                selection = selections[min(selections)]
-                run = selection.run
-                yield _Drawn(name, titles[at], run, curves_of(run, at), selection.step)
+            if selections := dataset.cells[name, at].selections:
+                first = selections[min(selections)]
+                run = first.run
+                yield _Drawn(algorithm_title(name), titles[at], run, curves_of(run, at), first.step)
 
 
 def curves_of(run: RunOutcome, test_domain: int) -> dict[str, Points]:
@@ -108,33 +84,31 @@ def _measured(
 def _panels(
     results: SelectionResults, dataset: DatasetResults, drawn: Sequence[_Drawn], there: int
 ) -> Panels:
-    values = [v for each in drawn for points in each.curves.values() for _, v in points]
-    steps = [step for each in drawn for points in each.curves.values() for step, _ in points]
+    points = [point for run in drawn for curve in run.curves.values() for point in curve]
+    values = [value for _, value in points]
     # R² has no lower bound.
     within = (0.0 if min(values) >= 0 else -math.inf, 100.0)
-    frame = Frame(Axis.over([0, *steps], count=3), Axis.around(values, 4, within))
-    shown = list(dict.fromkeys(algorithm_title(each.algorithm) for each in drawn))
+    steps = Axis.over([0, *(step for step, _ in points)], count=3)
+    frame = Frame(steps, Axis.around(values, 4, within))
+    titles = list(dict.fromkeys(run.algorithm for run in drawn))
     trial = min(dataset.trials)
     notes = [
         f"{capital(dataset.measure)} (%) over steps; {selector_name(results)};"
         f" {'seed' if dataset.standalone else 'trial'} {trial}."
         " The ring marks the step that the tables report."
     ]
-    if len(shown) < there:
-        notes.append(f"Drawn are {joined(shown)}, of {counted(there, 'algorithm')}.")
-    kinds = list(dict.fromkeys(kind for each in drawn for kind in each.curves))
+    if len(titles) < there:
+        notes.append(f"Drawn are {joined(titles)}, of {counted(there, 'algorithm')}.")
+    names = dict.fromkeys(kind for run in drawn for kind in run.curves)
     return Panels(
         dataset_title(dataset.dataset),
-        [_panel(each, frame) for each in drawn],
-        _across(len({each.test_domain for each in drawn}), len(drawn)),
-        "Step",
-        f"{capital(dataset.measure)} (%)",
-        [Tick(frame.place(step, frame.y.low)[0], short(step)) for step in frame.x.ticks],
-        [Tick(frame.place(frame.x.low, value)[1], short(value)) for value in frame.y.ticks],
-        [(_class(kind), _name(kind)) for kind in sorted(kinds, key=_order)],
+        [_panel(run, frame) for run in drawn],
+        _across(len({run.test_domain for run in drawn}), len(drawn)),
+        *("Step", f"{capital(dataset.measure)} (%)"),
+        frame,
+        [(_class(kind), _name(kind)) for kind in sorted(names, key=_order)],
         notes,
         _values(dataset, drawn),
-        BOTTOM,
     )
 
 
@@ -145,53 +119,43 @@ def _across(domains: int, panels: int) -> int:
     return {2: 4, 3: 3, 4: 4}.get(domains, 3 if domains % 3 == 0 else 4)
 
 
-def _panel(each: _Drawn, frame: Frame) -> Panel:
-    lines = []
-    for kind in sorted(each.curves, key=_order, reverse=True):
-        points = [frame.place(*point) for point in each.curves[kind]]
-        path = "M" + "L".join(f"{a:g} {b:g}" for a, b in points)
-        lines.append(Line(_class(kind), path))
-    test = dict(each.curves.get("test", []))
-    selected = frame.place(each.step, test[each.step]) if each.step in test else None
-    title = f"{algorithm_title(each.algorithm)} · {each.test_domain}"
-    return Panel(title, _in_words(each), lines, selected)
-
-
-def _in_words(each: _Drawn) -> str:
-    """Describe a panel for readers who cannot see it."""
-    parts = [
-        f"{_name(kind)} from {points[0][1]:.1f}% to {points[-1][1]:.1f}%"
-        for kind, points in sorted(each.curves.items(), key=lambda item: _order(item[0]))
-    ]
-    return (
-        f"{algorithm_title(each.algorithm)}, test domain {each.test_domain}: {'; '.join(parts)};"
-        f" reported at step {each.step:,}"
+def _panel(run: _Drawn, frame: Frame) -> Panel:
+    kinds = sorted(run.curves, key=_order)
+    lines = [Line(_class(kind), frame.path(run.curves[kind])) for kind in reversed(kinds)]
+    test = dict(run.curves.get("test", []))
+    selected = frame.place(run.step, test[run.step]) if run.step in test else None
+    changes = "; ".join(
+        f"{_name(kind)} from {run.curves[kind][0][1]:.1f}% to {run.curves[kind][-1][1]:.1f}%"
+        for kind in kinds
     )
+    # For readers who cannot see the panel.
+    words = (
+        f"{run.algorithm}, test domain {run.test_domain}: {changes}; reported at step {run.step:,}"
+    )
+    return Panel(f"{run.algorithm} · {run.test_domain}", words, lines, selected)
 
 
 def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
     """Return the values of the panels at the reported step, and at the end."""
-    kinds = [k for k in ("validation", "training") if any(k in each.curves for each in drawn)]
+    names = {"validation": "Validation", "training": "Training", "test": "Test"}
+    kinds = [k for k in names if k == "test" or any(k in run.curves for run in drawn)]
     rows = []
-    for each in drawn:
-        at_step = {kind: dict(points).get(each.step) for kind, points in each.curves.items()}
-        last = each.curves.get("test", [(0, None)])[-1][1]
+    for run in drawn:
+        at_step = {kind: dict(points).get(run.step) for kind, points in run.curves.items()}
+        last = run.curves.get("test", [(0, None)])[-1][1]
         cells = [
-            each.test_domain,
-            *([] if each.run.standalone else [str(each.run.hparams_seed)]),
-            f"{each.step}",
-            *(_percent(at_step.get(kind)) for kind in (*kinds, "test")),
+            run.test_domain,
+            *([] if run.run.standalone else [str(run.run.hparams_seed)]),
+            f"{run.step}",
+            *(_percent(at_step.get(kind)) for kind in kinds),
             _percent(last),
         ]
-        rows.append(Row.of(algorithm_title(each.algorithm), *cells))
-    seeds = [] if dataset.standalone else [Column("Hyper-parameter seed")]
-    names = {"validation": "Validation", "training": "Training"}
+        rows.append(Row.of(run.algorithm, *cells))
     columns = [
         Column("Test domain", words=True),
-        *seeds,
+        *([] if dataset.standalone else [Column("Hyper-parameter seed")]),
         Column("Reported step"),
         *(Column(names[kind], 1) for kind in kinds),
-        Column("Test", 1),
         Column("Test at the end", 1),
     ]
     title = f"{dataset_title(dataset.dataset)}: the runs drawn, {dataset.measure} in %"

@@ -8,9 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from shiftproof import __version__
 from shiftproof.core.text import counted
+from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.values import Fact
+from shiftproof.reporting.sweep import duration
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
 from shiftproof.reporting.words import (
+    capital,
     describe_missing,
     error_bars,
     joined,
@@ -50,30 +53,70 @@ def facts(
     notes: Sequence[str] = (),
 ) -> list[Fact]:
     """Return what is known about how the numbers were made."""
-    found = [Fact("Runs", _statuses(outcomes)), Fact("Read from", list(sources), code=True)]
-    if notes:
-        found.append(Fact("Notes on the files", list(notes)))
-    if sweeps:
-        lines = [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps]
-        found.append(Fact("Sweep", lines))
-    if versions := _versions(outcomes):
-        found.append(Fact("Made with", versions))
-    found.append(Fact("Seeds", _seeds(outcomes)))
-    if all_results:
-        found.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
-        datasets = [d for results in all_results for d in results.datasets]
-        found.append(Fact("Error bars", [_sentence(error_bars(datasets))]))
+    datasets = [dataset for results in all_results for dataset in results.datasets]
     failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
-    if failures:
-        found.append(Fact("Failed", _some(failures)))
+    entries = {
+        "Runs": _statuses(outcomes),
+        "Read from": sources,
+        "Notes on the files": notes,
+        "Sweep": [", ".join(f"{k} {v}" for k, v in settings.items()) for settings in sweeps],
+        "Made with": _versions(outcomes),
+        "Seeds": _seeds(outcomes),
+        "Chosen by": [selector_name(results) for results in all_results],
+        "Error bars": [f"{capital(error_bars(datasets))}."] if datasets else [],
+        "Failed": _some(failures),
+    }
     for results in all_results:
         missing = [m for d in results.datasets for c in d.cells.values() for m in c.missing]
-        if missing:
-            lines = _some(describe_missing(missing))
-            found.append(Fact(f"Not used ({selector_name(results)})", lines))
-    made = [command] if command else []
-    found.append(Fact("This page", [*made, f"shiftproof {__version__}"], code=True))
-    return found
+        entries[f"Not used ({selector_name(results)})"] = _some(describe_missing(missing))
+    return _as_facts({**entries, "This page": _this_page(command)})
+
+
+def _as_facts(entries: Mapping[str, Sequence[str]]) -> list[Fact]:
+    code = ("Read from", "This page")
+    return [Fact(name, list(lines), name in code) for name, lines in entries.items() if lines]
+
+
+def provenance_facts(
+    outcomes: Sequence[RunOutcome],
+    evidence: Evidence,
+    paths: Sequence[str],
+    command: str,
+    notes: Sequence[str] = (),
+) -> list[Fact]:
+    """Return the time, the model, the data and the versions."""
+    first, config = outcomes[0], outcomes[0].origin.config
+    seconds = evidence.seconds or sum(run.origin.seconds or 0.0 for run in outcomes)
+    settings = ", ".join(
+        f"{name} {value}".replace("_", " ") for name, value in (config.get("hparams") or {}).items()
+    )
+    model = algorithm_title(first.algorithm) + f" ({settings})" * bool(settings)
+    weights = ", trained with all classes counted alike; scores count rows"
+    model += f", seed {first.trial_seed}{weights * (config.get('class_weight') == 'balanced')}"
+    data, fingerprint = dataset_title(first.dataset), config.get("fingerprint")
+    time = (
+        f"{duration(seconds)} of training: {counted(len(outcomes), 'run')} without one"
+        f" {evidence.noun} each{', and one on all' * bool(evidence.seconds)}."
+    )
+    return _as_facts(
+        {
+            "Time": [time],
+            "Model": [model],
+            "Data": [f"{data}, fingerprint {fingerprint}" if fingerprint else data],
+            "Notes on the files": notes,
+            "Made with": [*filter(None, [_environment(first)])],
+            "Read from": paths,
+            "This page": _this_page(command),
+        }
+    )
+
+
+def _environment(run: RunOutcome) -> str:
+    return ", ".join(f"{name} {value}" for name, value in run.origin.environment.items())
+
+
+def _this_page(command: str) -> list[str]:
+    return [*filter(None, [command]), f"shiftproof {__version__}"]
 
 
 def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
@@ -82,20 +125,14 @@ def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     for outcome in outcomes:
         if outcome.origin.config:
             by_dataset.setdefault(outcome.dataset, []).append(outcome.origin.config)
-    names = [
-        name
-        for name in SETTINGS
-        if any(name in config for configs in by_dataset.values() for config in configs)
-    ]
+    known = {name for configs in by_dataset.values() for config in configs for name in config}
+    names = [name for name in SETTINGS if name in known]
     if not names:
         return None
-    rows = [
-        Row.of(
-            dataset_title(dataset),
-            *(_values([c[name] for c in configs if name in c]) for name in names),
-        )
-        for dataset, configs in by_dataset.items()
-    ]
+    rows = []
+    for dataset, configs in by_dataset.items():
+        texts = (_values([config[n] for config in configs if n in config]) for n in names)
+        rows.append(Row.of(dataset_title(dataset), *texts))
     columns = [Column(SETTINGS[name], words=name in WORDS) for name in names]
     return Table("Settings", tuple(columns), tuple(rows), heads=("Dataset",))
 
@@ -129,11 +166,7 @@ def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 
 def _versions(outcomes: Sequence[RunOutcome]) -> list[str]:
-    count = Counter(
-        ", ".join(f"{name} {value}" for name, value in outcome.origin.environment.items())
-        for outcome in outcomes
-        if outcome.origin.environment
-    )
+    count = Counter(filter(None, map(_environment, outcomes)))
     return [f"{text} ({counted(runs, 'run')})" for text, runs in count.most_common(MOST_LINES)]
 
 
@@ -147,10 +180,10 @@ def _seeds(outcomes: Sequence[RunOutcome]) -> list[str]:
 
 def _values(values: Sequence[object]) -> str:
     """Return the distinct values of a setting, or how many there are if they are many."""
-    said = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
-    if not said:
+    texts = list(dict.fromkeys(v if isinstance(v, str) else json.dumps(v) for v in values))
+    if not texts:
         return NOTHING
-    return joined(said) if len(said) <= 3 else f"{len(said)} values"
+    return joined(texts) if len(texts) <= 3 else f"{len(texts)} values"
 
 
 def _titled(run: RunOutcome) -> str:
@@ -164,7 +197,3 @@ def _titled(run: RunOutcome) -> str:
 def _some(lines: Sequence[str]) -> list[str]:
     more = len(lines) - MOST_LINES
     return [*lines[:MOST_LINES], *([f"and {more} more like these"] if more > 0 else [])]
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:] + "."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from typing import Any
 
@@ -15,24 +15,28 @@ from markupsafe import Markup
 
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.diagnosis import amounts_table
-from shiftproof.reporting.page.answer.evidence import Evidence
-from shiftproof.reporting.page.answer.lead import lead
-from shiftproof.reporting.page.answer.provenance import provenance_facts
-from shiftproof.reporting.page.answer.sections import (
-    answer_sections,
-    figures_of,
-    remarks_of,
-)
+from shiftproof.reporting.page.answer import answer_sections, figures_of, remarks_of
 from shiftproof.reporting.page.curves import learning_curves
-from shiftproof.reporting.page.dot_plots import baseline_plot, cost_plot, rank_plot
+from shiftproof.reporting.page.dot_plots import (
+    baseline_plot,
+    cost_plot,
+    rank_plot,
+    training_plot,
+    training_sentence,
+)
+from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.expectation import HeldOut, expectation_blocks
-from shiftproof.reporting.page.heat import heat_map
-from shiftproof.reporting.page.provenance import facts, hparams_table, settings_table
+from shiftproof.reporting.page.provenance import (
+    facts,
+    hparams_table,
+    provenance_facts,
+    settings_table,
+)
+from shiftproof.reporting.page.sentences import lead
 from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table, words_blocks
 from shiftproof.reporting.page.summary import figures, other_selections, sentence, title
-from shiftproof.reporting.page.tables import averages_table, dataset_table
-from shiftproof.reporting.page.training_domains import training_plot, training_sentence
-from shiftproof.reporting.page.values import Block, Fact, Page, Section
+from shiftproof.reporting.page.sweeps import averages_table, dataset_table, heat_map
+from shiftproof.reporting.page.values import Block, Fact, Page, Section, Value, blocks
 from shiftproof.reporting.table import Table
 from shiftproof.reporting.words import capital, selector_explained, selector_name
 from shiftproof.sweeps.aggregate import SelectionResults
@@ -70,8 +74,8 @@ class Source:
         """The model that the page is about; None for several, or fewer than two scored domains."""
         if len(self.held_out) != 1 or len(self.held_out[0].expected.outputs) < 2:
             return None
-        own = self.held_out[0]
-        return None if own.expected.score(own.expected.metric) is None else own
+        first = self.held_out[0]
+        return None if first.expected.score(first.expected.metric) is None else first
 
 
 def results_page(
@@ -81,7 +85,22 @@ def results_page(
     source: Source | None = None,
 ) -> str:
     """Return the page as HTML; the first of several selectors is the main one."""
-    return _render(page_values(outcomes, all_results, baseline, source or Source()))
+    page = page_values(outcomes, all_results, baseline, source or Source())
+    style, script = (
+        (files(__package__) / "templates" / name).read_text(encoding="utf-8")
+        for name in ("page.css", "page.js")
+    )
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(
+            page=page,
+            style=Markup(style),
+            script=Markup(script),
+            style_hash=_hash(style),
+            script_hash=_hash(script),
+        )
+    )
 
 
 def page_values(
@@ -91,97 +110,103 @@ def page_values(
     source: Source,
 ) -> Page:
     """Return the content of the page, without sections that have no values."""
-    found = [results for results in all_results if results.has_numbers]
-    main = found[0] if found else None
+    with_numbers = [results for results in all_results if results.has_numbers]
     if source.model is not None and len({outcome.algorithm for outcome in outcomes}) == 1:
-        return _answer(source.model, outcomes, found, source)
-    sections = [
-        *source.first,
-        *_training(source.training),
-        Section("expect", "What to expect", expectation_blocks(source.held_out)),
-        Section("accuracy", capital(main.measure) if main else "", _accuracy(found)),
-        Section("domains", "By test domain", _by_selector(found, "heat", heat_map, baseline)),
-        Section(
-            "baseline",
-            _against(main, baseline),
-            _by_selector(found, "dots", baseline_plot, baseline),
-        ),
-        Section("ranks", "Ranks", _by_selector(found, "dots", lambda r, _: rank_plot(r), None)),
-        Section("curves", "Learning curves", _curves(main, baseline)),
-        Section("cost", "Cost", _blocks("dots", cost_plot(outcomes, baseline))),
-        Section("shift", "Shift", _shift(main, source.diagnoses)),
-        Section("provenance", "Provenance", _provenance(outcomes, found, source)),
-    ]
+        page = _of_model(source.model, outcomes, with_numbers, source)
+    else:
+        page = _of_sweep(outcomes, with_numbers, baseline, source)
+    return replace(page, sections=[section for section in page.sections if section.blocks])
+
+
+def _of_sweep(
+    outcomes: Sequence[RunOutcome],
+    all_results: Sequence[SelectionResults],
+    baseline: str | None,
+    source: Source,
+) -> Page:
+    """Return the page of several algorithms, or of runs without predictions."""
+    main = all_results[0] if all_results else None
+    training = blocks(training_plot(*source.training)) if source.training else []
+    shifts = [block for diagnosis in source.diagnoses for block in diagnosis_blocks(diagnosis)]
+    origin = facts(outcomes, all_results, source.paths, source.command, source.sweeps, source.notes)
+    against = f"Against {algorithm_title(baseline)}" if main and baseline else ""
     return Page(
         title(main, outcomes),
         training_sentence(*source.training) if source.training else sentence(main, baseline),
-        [*([source.remark] if source.remark else []), *other_selections(found)],
+        [*filter(None, [source.remark]), *other_selections(all_results)],
         figures(main, outcomes),
-        [section for section in sections if section.blocks],
+        [
+            *source.first,
+            Section("training", "Training domains", training),
+            Section("expect", "What to expect", expectation_blocks(source.held_out)),
+            Section("accuracy", capital(main.measure) if main else "", _accuracy(all_results)),
+            Section(
+                "domains", "By test domain", _each(all_results, lambda r: heat_map(r, baseline))
+            ),
+            Section("baseline", against, _each(all_results, lambda r: baseline_plot(r, baseline))),
+            Section("ranks", "Ranks", _each(all_results, rank_plot)),
+            Section("curves", "Learning curves", _curves(main, baseline)),
+            Section("cost", "Cost", blocks(cost_plot(outcomes, baseline))),
+            Section("shift", "Shift", shifts + blocks(output_shift_table(main) if main else None)),
+            Section(
+                "provenance",
+                "Provenance",
+                blocks(origin, settings_table(outcomes), hparams_table(outcomes)),
+            ),
+        ],
     )
 
 
-def _answer(
-    own: HeldOut,
+def _of_model(
+    model: HeldOut,
     outcomes: Sequence[RunOutcome],
-    found: Sequence[SelectionResults],
+    all_results: Sequence[SelectionResults],
     source: Source,
 ) -> Page:
     """Return the page of one model: what to expect from it at the next domain."""
-    evidence, expected = source.evidence, own.expected
-    curves = _curves(found[0] if found else None, None)
+    evidence, expected = source.evidence, model.expected
+    curves = _curves(all_results[0] if all_results else None, None)
     origin = provenance_facts(outcomes, evidence, source.paths, source.command, source.notes)
-    sections = [
-        *answer_sections(own, source.baselines, evidence, source.diagnoses),
-        Section("curves", "Learning curves", curves),
-        Section("provenance", "Cost and provenance", [Block("facts", origin)]),
-    ]
     data = dataset_title(outcomes[0].dataset)
     return Page(
         f"{data}: what to expect at the next {evidence.noun}",
         lead(expected, evidence.noun, evidence.label),
-        [*([source.remark] if source.remark else []), *remarks_of(own, evidence)],
+        [*filter(None, [source.remark]), *remarks_of(model, evidence)],
         figures_of(expected, evidence),
-        [section for section in sections if section.blocks],
+        [
+            *answer_sections(model, source.baselines, evidence, source.diagnoses),
+            Section("curves", "Learning curves", curves),
+            Section("provenance", "Cost and provenance", blocks(origin)),
+        ],
     )
 
 
-def _training(found: tuple[Mapping[str, float], str] | None) -> list[Section]:
-    blocks = [] if found is None else [Block("dots", training_plot(*found))]
-    return [Section("training", "Training domains", blocks)]
-
-
-def _against(main: SelectionResults | None, baseline: str | None) -> str:
-    return f"Against {algorithm_title(baseline)}" if main and baseline else ""
-
-
-def _accuracy(found: Sequence[SelectionResults]) -> list[Block]:
+def _accuracy(all_results: Sequence[SelectionResults]) -> list[Block]:
     """Return the tables of every selector: averages, then each dataset."""
-    blocks = []
-    for results in found:
+    tables = []
+    for results in all_results:
         several = len(results.datasets) > 1
-        heading, words = _heading(results), selector_explained(results)
+        heading, words = capital(selector_name(results)), selector_explained(results)
         if several:
-            blocks.append(Block("table", averages_table(results), heading, words=words))
+            tables.append(Block(averages_table(results), heading, words=words))
         for dataset in results.datasets:
             table = dataset_table(results, dataset)
             if several and table.rows:
                 name = f"{dataset_title(dataset.dataset)}, by test domain"
-                blocks.append(Block("table", table, name, folded=True))
+                tables.append(Block(table, name, folded=True))
             elif table.rows:
-                blocks.append(Block("table", table, heading, words=words))
-    return blocks
+                tables.append(Block(table, heading, words=words))
+    return tables
 
 
-def _by_selector(
-    found: Sequence[SelectionResults], kind: str, make: Any, baseline: str | None
+def _each(
+    all_results: Sequence[SelectionResults], draw: Callable[[SelectionResults], Value | None]
 ) -> list[Block]:
     """Return the same plot for every selector, all but the first folded."""
-    made = [(results, make(results, baseline)) for results in found]
-    values = [(results, value) for results, value in made if value is not None]
+    values = [(results, value) for results in all_results if (value := draw(results)) is not None]
     several = len(values) > 1
     return [
-        Block(kind, value, _heading(results) if several else "", folded=position > 0)
+        Block(value, capital(selector_name(results)) if several else "", folded=position > 0)
         for position, (results, value) in enumerate(values)
     ]
 
@@ -190,34 +215,9 @@ def _curves(main: SelectionResults | None, baseline: str | None) -> list[Block]:
     panels = learning_curves(main, baseline) if main else []
     several = len(panels) > 1
     return [
-        Block("panels", each, each.title if several else "", folded=position > 0)
-        for position, each in enumerate(panels)
+        Block(value, value.title if several else "", folded=position > 0)
+        for position, value in enumerate(panels)
     ]
-
-
-def _shift(main: SelectionResults | None, diagnoses: Sequence[Mapping[str, Any]]) -> list[Block]:
-    blocks = [block for each in diagnoses for block in diagnosis_blocks(each)]
-    return [*blocks, *_blocks("table", output_shift_table(main) if main else None)]
-
-
-def _provenance(
-    outcomes: Sequence[RunOutcome], found: Sequence[SelectionResults], source: Source
-) -> list[Block]:
-    said = facts(outcomes, found, source.paths, source.command, source.sweeps, notes=source.notes)
-    return [
-        Block("facts", said),
-        *_blocks("table", settings_table(outcomes)),
-        *_blocks("table", hparams_table(outcomes)),
-    ]
-
-
-def _blocks(kind: str, value: object) -> list[Block]:
-    return [] if value is None else [Block(kind, value)]
-
-
-def _heading(results: SelectionResults) -> str:
-    name = selector_name(results)
-    return name[0].upper() + name[1:]
 
 
 def tables_html(tables: Sequence[Table]) -> str:
@@ -229,9 +229,11 @@ def tables_html(tables: Sequence[Table]) -> str:
 def diagnosis_html(title: str, diagnosis: Mapping[str, Any]) -> str:
     """Return the amounts, the findings and the advice as HTML without style, for a notebook."""
     parts: Any = _environment().get_template("parts.html").module
-    notes = [Block("facts", [Fact("Notes", diagnosis["notes"])])] if diagnosis["notes"] else []
-    blocks = [Block("table", amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
-    return "\n".join(str(parts.block(block, f"shift-{at}")) for at, block in enumerate(blocks))
+    notes = blocks([Fact("Notes", diagnosis["notes"])] if diagnosis["notes"] else None)
+    shown_blocks = [Block(amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
+    return "\n".join(
+        str(parts.block(block, f"shift-{at}")) for at, block in enumerate(shown_blocks)
+    )
 
 
 def _environment() -> Environment:
@@ -246,21 +248,6 @@ def _environment() -> Environment:
     return environment
 
 
-def _render(page: Page) -> str:
-    style, script = (_text(name) for name in ("page.css", "page.js"))
-    return (
-        _environment()
-        .get_template("page.html")
-        .render(
-            page=page,
-            style=Markup(style),
-            script=Markup(script),
-            style_hash=_hash(style),
-            script_hash=_hash(script),
-        )
-    )
-
-
 def breakable(text: str) -> Markup:
     """Return a name that may wrap between its parts.
 
@@ -269,10 +256,6 @@ def breakable(text: str) -> Markup:
     """
     seams = r"(?<=[_/=-])(?=\w)|(?<=[a-z])(?=[A-Z])"
     return Markup("<wbr>").join(re.split(seams, text))
-
-
-def _text(name: str) -> str:
-    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

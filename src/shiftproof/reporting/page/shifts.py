@@ -19,10 +19,9 @@ from shiftproof.reporting.diagnosis import (
     labels_table,
     pairs_table,
 )
-from shiftproof.reporting.page.answer.lead import nouns
-from shiftproof.reporting.page.axes import Axis
-from shiftproof.reporting.page.comparable import best_first, shown_domains
-from shiftproof.reporting.page.values import Block, DotPlot, Fact, Mark
+from shiftproof.reporting.page.sentences import nouns
+from shiftproof.reporting.page.sweeps import best_first, shown_domains
+from shiftproof.reporting.page.values import Axis, Block, DotPlot, Fact, Mark, blocks
 from shiftproof.reporting.table import Column, Row, Table
 from shiftproof.reporting.words import selector_name
 from shiftproof.shift.judging import nats
@@ -38,12 +37,12 @@ def diagnosis_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     labels = labels_table(diagnosis)
     heading = labels.title if diagnosis.get("numbers") else "Which classes differ"
     return [
-        Block("dots", _amounts(diagnosis)),
+        Block(_amounts(diagnosis)),
         *words_blocks(diagnosis),
-        *[Block("table", lost) for lost in [drops_table(diagnosis)] if lost],
-        Block("table", pairs_table(diagnosis), "Which domains differ", folded=True),
-        Block("table", features_table(diagnosis), "Which features differ", folded=True),
-        Block("table", labels, heading, folded=True),
+        *blocks(drops_table(diagnosis)),
+        Block(pairs_table(diagnosis), "Which domains differ", folded=True),
+        Block(features_table(diagnosis), "Which features differ", folded=True),
+        Block(labels, heading, folded=True),
     ]
 
 
@@ -53,7 +52,7 @@ def words_blocks(diagnosis: Mapping[str, Any]) -> list[Block]:
     findings = [
         Fact(kinds(diagnosis)[f["shift"]].capitalize(), [f["text"]]) for f in advice["findings"]
     ]
-    return [Block("facts", findings, "What shifts"), Block("facts", _advice(advice), "What to do")]
+    return [Block(findings, "What shifts"), Block(_advice(advice), "What to do")]
 
 
 def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -> list[Block]:
@@ -72,16 +71,16 @@ def study_diagnosis_blocks(diagnosis: Mapping[str, Any], noun: str = "domain") -
     ]
     if advice["remarks"]:
         words.append(Fact("What to do", list(map(reworded, advice["remarks"]))))
-    blocks = [Block("facts", words)]
+    blocks = [Block(words)]
     if lost := drops_table(diagnosis):
         one = noun[:1].upper() + noun[1:]
         lost = replace(lost, heads=(one,), notes=tuple(map(reworded, lost.notes)))
-        blocks.append(Block("table", lost))
+        blocks.append(Block(lost))
     return [
         *blocks,
-        Block("dots", _amounts(diagnosis), "How much shifts", folded=True),
-        Block("table", pairs_table(diagnosis), f"Which {nouns(noun)} differ", folded=True),
-        Block("table", features_table(diagnosis), "Which columns differ", folded=True),
+        Block(_amounts(diagnosis), "How much shifts", folded=True),
+        Block(pairs_table(diagnosis), f"Which {nouns(noun)} differ", folded=True),
+        Block(features_table(diagnosis), "Which columns differ", folded=True),
     ]
 
 
@@ -127,7 +126,7 @@ def page_diagnosis(path: Path) -> dict[str, Any]:
 
 def output_shift_table(results: SelectionResults) -> Table | None:
     """Return how the outputs shift between training domains at the reported steps."""
-    found = [
+    selected_runs = [
         (name, dataset, at, trial, shift)
         for dataset in results.datasets
         for name in best_first(results)
@@ -135,12 +134,14 @@ def output_shift_table(results: SelectionResults) -> Table | None:
         for trial, selected in sorted(dataset.cells[name, at].selections.items())
         if (shift := _shift_at(selected))
     ]
-    if not found:
+    if not selected_runs:
         return None
     places: dict[str, list[str]] = {
-        "Dataset": [dataset_title(d.dataset) for _, d, _, _, _ in found],
-        "Test domain": [domain_titles(d.dataset, d.domains)[at] for _, d, at, _, _ in found],
-        "Trial": [f"{trial}" for _, _, _, trial, _ in found],
+        "Dataset": [dataset_title(d.dataset) for _, d, _, _, _ in selected_runs],
+        "Test domain": [
+            domain_titles(d.dataset, d.domains)[at] for _, d, at, _, _ in selected_runs
+        ],
+        "Trial": [f"{trial}" for _, _, _, trial, _ in selected_runs],
     }
     # A value that is the same in every row needs no column.
     places = {title: texts for title, texts in places.items() if len(set(texts)) > 1}
@@ -153,7 +154,7 @@ def output_shift_table(results: SelectionResults) -> Table | None:
             "found" if shift.concept_p < LEVEL else "not found",
             nats(shift.covariate),
         )
-        for position, (name, _, _, _, shift) in enumerate(found)
+        for position, (name, _, _, _, shift) in enumerate(selected_runs)
     ]
     columns = (
         *(Column(title, words=title != "Trial") for title in places),
@@ -179,16 +180,10 @@ def _amounts(diagnosis: Mapping[str, Any]) -> DotPlot:
     table, estimates = amounts_table(diagnosis), list(amounts(diagnosis).values())
     ends = [end for one in estimates for end in (*one["interval"], one["value"])]
     axis = Axis.over([0.0, 1.02 * max(ends)])
-    marks = [
-        [
-            Mark("span", *(axis.percent(end) for end in one["interval"])),
-            Mark("dot", axis.percent(one["value"])),
-        ]
-        for one in estimates
-    ]
+    marks = [[Mark("span", *one["interval"]), Mark("dot", one["value"])] for one in estimates]
     notes = (*table.notes, *(f"Note: {_plain(note)}." for note in diagnosis["notes"]))
     key = [("dot", "estimate"), ("span", f"{table.columns[2].title} interval")]
-    return DotPlot(replace(table, notes=notes), "nats", axis.percent_ticks(), marks, key)
+    return DotPlot(replace(table, notes=notes), "nats", axis, marks, key)
 
 
 def _advice(advice: Mapping[str, Any]) -> list[Fact]:

@@ -1,7 +1,9 @@
-"""Datasets for the terminal: the list, the card of one, its local copy, the result of a check."""
+"""Algorithms and datasets for the terminal: lists, descriptions, and checks of local copies."""
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
@@ -9,17 +11,96 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from shiftproof.core.space import specs
+from shiftproof.core.space import HparamSpec, specs
 from shiftproof.core.text import counted
 from shiftproof.data import DatasetCard, DatasetSource
 from shiftproof.data.base import Source
 from shiftproof.data.images.findings import ImageCheck
 from shiftproof.data.library.base import Counts, LibraryDataset, LocalCopy, local_copy
-from shiftproof.reporting.algorithms import hparam_table, paragraphs
+from shiftproof.learners.base import Learner
+from shiftproof.models import MODELS
 
 # A card names at most this many classes.
 MOST_CLASSES = 70
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+
+def _plain_table(*columns: str | Text, title: str | None = None, lines: bool = False) -> Table:
+    """Return a table without a frame; with `lines` between rows."""
+    table = Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", show_lines=lines
+    )
+    for name in columns:
+        table.add_column(name, no_wrap=name == "name")
+    return table
+
+
+def algorithm_table(algorithms: Mapping[str, type[Learner]]) -> Table:
+    """Return one row per algorithm: its family, paper and hyper-parameters."""
+    table = _plain_table("name", "family", "paper, and hyper-parameters of its own")
+    from shiftproof.learners.algorithms import Algorithm
+
+    common = set(specs(Algorithm.Hparams))
+    for name, algorithm in algorithms.items():
+        details = Text(algorithm.paper)
+        if special := [key for key in specs(algorithm.Hparams) if key not in common]:
+            details.append("\n" + ", ".join(special), style="dim")
+        table.add_row(Text(name, style="bold"), algorithm.family, details)
+    return table
+
+
+def algorithm_description(name: str, algorithm: type[Learner]) -> Iterator[RenderableType]:
+    """Yield an algorithm's maths and hyper-parameters, and those of the networks it can train."""
+    yield Text(f"{name} ({algorithm.family}), {algorithm.paper}", style="bold")
+    yield from paragraphs(algorithm)
+    yield hparam_table(specs(algorithm.Hparams))
+    if algorithm.exact:
+        return
+    # Networks that share hyper-parameters are described once.
+    alike: dict[str, tuple[list[str], Mapping[str, HparamSpec]]] = {}
+    for name, network in MODELS.items():
+        declared = specs(network)
+        alike.setdefault(repr(declared), ([], declared))[0].append(name)
+    for names, shared in alike.values():
+        if shared:
+            yield Text(f"Hyper-parameters of the network ({', '.join(names)})", style="bold")
+            yield hparam_table(shared)
+
+
+def paragraphs(documented: type) -> Iterator[RenderableType]:
+    """Yield a docstring for the terminal: prose to be re-wrapped, formulas and lists unchanged."""
+    for block in (inspect.getdoc(documented) or "").split("\n\n"):
+        plain = re.sub(r":\w+:`~?([^`]+)`", r"\1", block)
+        if block.startswith("|"):
+            yield markdown_table(plain)
+        elif block.startswith((" ", "=", "1. ", "- ")):
+            # Spaces as wide as the removed backticks keep columns aligned.
+            yield Text("\n" + re.sub(r"``(.*?)``", r"\1    ", plain))
+        else:
+            yield Text("\n" + " ".join(plain.replace("``", "").split()))
+
+
+def markdown_table(block: str) -> Table:
+    """Return a table written in Markdown: a header, a line of dashes, and rows."""
+    header, _, *rows = ([*map(str.strip, row.strip("|").split("|"))] for row in block.splitlines())
+    table = _plain_table(*map(Text, header))
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return table
+
+
+def hparam_table(declared: Mapping[str, HparamSpec]) -> Table:
+    """Return each hyper-parameter's default, distribution and meaning."""
+    table = _plain_table("name", "default", "drawn from", "meaning")
+    for name, spec in declared.items():
+        settings = {"": spec.setting, **{f" ({r})": s for r, s in spec.regimes.items()}}
+        table.add_row(
+            Text(name, style="bold"),
+            Text("\n".join(f"{s.default}{where}" for where, s in settings.items())),
+            Text("\n".join(str(s.distribution or "fixed") for s in settings.values())),
+            Text(spec.help),
+        )
+    return table
 
 
 def state(source: type[DatasetSource], held: LocalCopy | None) -> str:
@@ -37,18 +118,14 @@ def dataset_table(
     datasets: Mapping[str, type[DatasetSource]], copies: Mapping[str, LocalCopy | None]
 ) -> Table:
     """Return a table with one row per dataset."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    table.add_column("state")
-    table.add_column("description")
+    table = _plain_table("name", "state", "description")
     for name, source in datasets.items():
         card, held = source.card, copies.get(name)
         status = Text(state(source, held))
         if held is not None and not held.complete:
             status.append(f"\n{held.images:,} images", "dim")
         details = Text(card.summary)
-        domains, classes = len(card.counts), len(card.classes)
-        size = f"{counted(domains, 'domain')}, {counted(classes, 'class')}"
+        size = f"{counted(len(card.counts), 'domain')}, {counted(len(card.classes), 'class')}"
         total = sum(card.counts.values())
         details.append(f"\n{size}" + (f", {total:,} samples" if total else ""), "dim")
         table.add_row(Text(name, style="bold"), status, details)
@@ -104,39 +181,35 @@ def local_copy_report(source: type[LibraryDataset], held: LocalCopy) -> Iterator
     yield from _notes(held.notes)
 
 
-def counts_table(card: DatasetCard, found: Counts | None) -> Table:
+def counts_table(card: DatasetCard, local: Counts | None) -> Table:
     """Return image counts by class and domain, or by domain only: found and published."""
-    title = "images" if found is None else "images on this machine, of those published"
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    title = "images" if local is None else "images on this machine, of those published"
+    totals = {
+        domain: _of(None if local is None else sum(local[domain]), published)
+        for domain, published in card.counts.items()
+    }
+    by_domain = list(totals) if card.class_counts else ["images"]
+    table = _plain_table("class" if card.class_counts else "domain", title=title)
+    for name in by_domain:
+        table.add_column(name, justify="right")
     if not card.class_counts:
-        table.add_column("domain")
-        table.add_column("images", justify="right")
-        for domain, published in card.counts.items():
-            table.add_row(domain, _of(None if found is None else sum(found[domain]), published))
+        for domain, total in totals.items():
+            table.add_row(domain, total)
         return table
-    table.add_column("class")
-    for domain in card.counts:
-        table.add_column(domain, justify="right")
     for position, label in enumerate(card.classes):
         cells = [
-            _of(None if found is None else found[domain][position], by_class[position])
+            _of(None if local is None else local[domain][position], by_class[position])
             for domain, by_class in card.class_counts.items()
         ]
         table.add_row(label, *cells)
     table.add_section()
-    totals = [
-        _of(None if found is None else sum(found[domain]), published)
-        for domain, published in card.counts.items()
-    ]
-    table.add_row("all", *totals, style="bold")
+    table.add_row("all", *totals.values(), style="bold")
     return table
 
 
 def source_table(sources: Sequence[Sequence[Source]]) -> Table:
     """Return the links of each file, and how it is verified."""
-    table = Table(
-        box=box.SIMPLE_HEAD, pad_edge=False, title="sources", title_justify="left", show_lines=True
-    )
+    table = _plain_table(title="sources", lines=True)
     table.add_column("file", overflow="fold")
     table.add_column("link and verification", overflow="fold")
     for alternatives in sources:
@@ -163,8 +236,8 @@ def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
         line = Text("\n")
         line.append(finding.severity, STYLES[finding.severity])
         line.append(f"  {finding.what}")
-        for place in finding.where:
-            line.append(f"\n  {place}", "dim")
+        for location in finding.where:
+            line.append(f"\n  {location}", "dim")
         line.append(f"\n  → {finding.advice}")
         yield line
     errors = sum(finding.severity == "error" for finding in findings)
@@ -174,10 +247,10 @@ def check_report(name: str, check: ImageCheck) -> Iterator[RenderableType]:
         yield Text("\ncheck passed" + (", with remarks" if findings else ""), style="bold green")
 
 
-def _of(found: int | None, published: int) -> str:
-    if found is not None and not published:  # the publishers state no number
-        return f"{found:,}"
-    return f"{published:,}" if found in (None, published) else f"{found:,} of {published:,}"
+def _of(local: int | None, published: int) -> str:
+    if local is not None and not published:  # the publishers state no number
+        return f"{local:,}"
+    return f"{published:,}" if local in (None, published) else f"{local:,} of {published:,}"
 
 
 def _notes(notes: Sequence[str]) -> Iterator[Text]:

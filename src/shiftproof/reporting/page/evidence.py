@@ -7,16 +7,21 @@ confident errors, and how columns or images differ between domains.
 
 from __future__ import annotations
 
+import base64
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
-from shiftproof.core.json_values import conform, conform_fields
+from shiftproof.core.json_values import rebuilt
 
-STUDY = "study.json"  # in the folder of a study
+# The side of a picture.
+SIDE = 112
 
 
 @dataclass(frozen=True)
@@ -34,6 +39,9 @@ class ConfidentError:
     cells: Sequence[tuple[str, str]] = ()
     image: str = ""
 
+    def __post_init__(self) -> None:
+        _require_picture(self.image)
+
 
 @dataclass(frozen=True)
 class ColumnByDomain:
@@ -45,6 +53,13 @@ class ColumnByDomain:
     name: str
     quantiles: Mapping[str, Sequence[float] | None]
     missing: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        for five in self.quantiles.values():
+            if five is not None and not (len(five) == 5 and sorted(five) == list(five)):
+                raise ValueError(f"the quantiles of {self.name} are not five numbers in order")
+        if self.quantiles.keys() != self.missing.keys():
+            raise ValueError(f"the quantiles of {self.name} do not fit its domains")
 
 
 @dataclass(frozen=True)
@@ -66,49 +81,23 @@ class Evidence:
     shifted: Sequence[ColumnByDomain] = ()
     images: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for pictures in self.images.values():
+            for picture in pictures:
+                _require_picture(picture)
+
     def to_json(self) -> dict[str, Any]:
         """Return the evidence as JSON values, which `read_evidence` reads."""
         return asdict(self)
 
 
-_ERROR = {
-    "domain": str, "row": int, "label": str, "predicted": str, "probability": float,
-    "cells": tuple[tuple[str, ...], ...], "image": str,
-}  # fmt: skip
-_COLUMN = {
-    "name": str,
-    "quantiles": Mapping[str, list | None],  # type: ignore[type-arg]
-    "missing": Mapping[str, float],
-}
-_FIELDS = {
-    "noun": str, "label": str, "rows": int, "columns": int, "seconds": float,
-    "far": Mapping[str, float | None], "errors": tuple[Any, ...], "shifted": tuple[Any, ...],
-    "images": Mapping[str, tuple[str, ...]],
-}  # fmt: skip
-
-
 def read_evidence(path: Path) -> Evidence:
     """Read what `study` wrote; raise `DataError` if the file is damaged."""
-    value = read_json(path)
     try:
-        conform_fields(value, _FIELDS, "the study")
-        for position, each in enumerate(value["errors"]):
-            conform_fields(each, _ERROR, f"errors[{position}]")
-            _require_picture(each["image"])
-        for position, each in enumerate(value["shifted"]):
-            conform_fields(each, _COLUMN, f"shifted[{position}]")
-            _require_quantiles(each)
-        for pictures in value["images"].values():
-            for picture in pictures:
-                _require_picture(picture)
+        evidence: Evidence = rebuilt(Evidence, read_json(path))
     except ValueError as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from error
-    errors = [
-        ConfidentError(**{**each, "cells": tuple((c[0], c[-1]) for c in each["cells"])})
-        for each in value["errors"]
-    ]
-    shifted = [ColumnByDomain(**each) for each in value["shifted"]]
-    return Evidence(**{**value, "errors": errors, "shifted": shifted})
+    return evidence
 
 
 def _require_picture(text: str) -> None:
@@ -116,11 +105,22 @@ def _require_picture(text: str) -> None:
         raise ValueError("a picture is not in the file itself")
 
 
-def _require_quantiles(column: Mapping[str, Any]) -> None:
-    for found in column["quantiles"].values():
-        if found is not None:
-            conform(found, tuple[float, ...], f"a quantile of {column['name']}")
-        if found is not None and not (len(found) == 5 and sorted(found) == found):
-            raise ValueError(f"the quantiles of {column['name']} are not five numbers in order")
-    if column["quantiles"].keys() != column["missing"].keys():
-        raise ValueError(f"the quantiles of {column['name']} do not fit its domains")
+def image_address(image: np.ndarray) -> str:
+    """Return the `data:` URL of an image [height, width, channels] in [0, 1].
+
+    A small image is enlarged without smoothing and stored as PNG; others become JPEG.
+    """
+    from PIL import Image
+
+    pixels = (np.clip(image, 0, 1) * 255).astype(np.uint8)
+    drawn = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels)
+    small = min(drawn.size) < SIDE // 2
+    out = io.BytesIO()
+    if small:
+        times = SIDE // max(drawn.size)
+        size = (times * drawn.width, times * drawn.height)
+        drawn.resize(size, Image.Resampling.NEAREST).save(out, format="PNG")
+    else:
+        drawn.resize((SIDE, SIDE)).convert("RGB").save(out, format="JPEG", quality=80)
+    kind = "png" if small else "jpeg"
+    return f"data:image/{kind};base64,{base64.b64encode(out.getvalue()).decode()}"
