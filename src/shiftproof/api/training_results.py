@@ -8,12 +8,12 @@ from pathlib import Path
 from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.training_domains import HELD_OUT_WITHIN, SET_ASIDE
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.training.load_run import read_arrays
 from shiftproof.training.records import Records
 
 
-def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], str] | None:
+def training_results(runs: Sequence[Run]) -> tuple[Mapping[str, float], str] | None:
     """Return the accuracy on each training domain and its source; None if a domain was held out.
 
     Algorithms that are fitted at once held out each domain to choose their settings; other runs

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from shiftproof.core.text import counted
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 
-def run_notes(runs: Iterable[RunOutcome]) -> list[str]:
+def run_notes(runs: Iterable[Run]) -> list[str]:
     """Return a line for each kind of mark: how many runs have it, and the first of them."""
-    found: dict[str, list[tuple[RunOutcome, int]]] = {}
+    found: dict[str, list[tuple[Run, int]]] = {}
     for run in runs:
         for mark in run.marks:
             found.setdefault(mark.text, []).append((run, mark.number))

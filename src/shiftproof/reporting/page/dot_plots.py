@@ -23,7 +23,7 @@ from shiftproof.sweeps.comparisons import (
 )
 from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 Accuracies = dict[str, dict[tuple[str, int], float]]
 
@@ -155,7 +155,7 @@ def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0
     return DotPlot(table, "points", axis.percent_ticks(), marks, key)
 
 
-def cost_plot(outcomes: Sequence[RunOutcome], baseline: str | None) -> DotPlot | None:
+def cost_plot(outcomes: Sequence[Run], baseline: str | None) -> DotPlot | None:
     """Plot the recorded time per step, relative to the baseline's matching run if there is one.
 
     Matching runs have the same data, network and, within a draw, mostly the same batch size, so the
@@ -163,7 +163,7 @@ def cost_plot(outcomes: Sequence[RunOutcome], baseline: str | None) -> DotPlot |
     """
     steps: dict[str, dict[tuple[object, ...], float]] = {}
     for run in outcomes:
-        seconds = run.origin.seconds
+        seconds = run.seconds
         if run.status == "finished" and seconds and run.evaluations:
             place = (run.dataset, run.key.test_domains, run.hparams_seed, run.trial_seed)
             steps.setdefault(run.algorithm, {})[place] = 1000 * seconds / run.evaluations[-1].step

@@ -15,7 +15,7 @@ from shiftproof.reporting.table import NOTHING, Column, Row, Table
 from shiftproof.reporting.words import joined, number_ranges
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 MOST_LINES = 12
 STATUSES = {
@@ -38,7 +38,7 @@ WORDS = ("backbone", "device", "precision", "average", "fingerprint")
 
 
 def facts(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     sources: Sequence[str],
     command: str,
@@ -59,7 +59,7 @@ def facts(
         found.append(Fact("Chosen by", [selector_name(results) for results in all_results]))
         datasets = [d for results in all_results for d in results.datasets]
         found.append(Fact("Error bars", [_sentence(error_bars(datasets))]))
-    failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
+    failures = [f"{_titled(run)}: {run.failure}" for run in outcomes if run.failure]
     if failures:
         found.append(Fact("Failed", _some(failures)))
     for results in all_results:
@@ -72,12 +72,12 @@ def facts(
     return found
 
 
-def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
+def settings_table(outcomes: Sequence[Run]) -> Table | None:
     """Return the settings of the runs on each dataset: the common value, or the distinct values."""
     by_dataset: dict[str, list[Mapping[str, object]]] = {}
     for outcome in outcomes:
-        if outcome.origin.config:
-            by_dataset.setdefault(outcome.dataset, []).append(outcome.origin.config)
+        if outcome.config:
+            by_dataset.setdefault(outcome.dataset, []).append(outcome.config)
     names = [
         name
         for name in SETTINGS
@@ -96,11 +96,11 @@ def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     return Table("Settings", tuple(columns), tuple(rows), heads=("Dataset",))
 
 
-def hparams_table(outcomes: Sequence[RunOutcome]) -> Table | None:
+def hparams_table(outcomes: Sequence[Run]) -> Table | None:
     """Return the hyper-parameters of standalone runs, which were given rather than drawn."""
     rows: dict[str, Row] = {}
     for outcome in outcomes:
-        hparams = outcome.origin.config.get("hparams")
+        hparams = outcome.config.get("hparams")
         if outcome.standalone and hparams:
             text = ", ".join(f"{name} {_values([value])}" for name, value in hparams.items())
             name = algorithm_title(outcome.algorithm)
@@ -110,7 +110,7 @@ def hparams_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     return Table("Hyper-parameters", (Column("Values", words=True),), tuple(rows.values()))
 
 
-def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
+def _statuses(outcomes: Sequence[Run]) -> list[str]:
     count = Counter(outcome.status for outcome in outcomes)
     lines = []
     for status, meaning in STATUSES.items():
@@ -124,16 +124,16 @@ def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
     return lines
 
 
-def _versions(outcomes: Sequence[RunOutcome]) -> list[str]:
+def _versions(outcomes: Sequence[Run]) -> list[str]:
     count = Counter(
-        ", ".join(f"{name} {value}" for name, value in outcome.origin.environment.items())
+        ", ".join(f"{name} {value}" for name, value in outcome.environment.items())
         for outcome in outcomes
-        if outcome.origin.environment
+        if outcome.environment
     )
     return [f"{text} ({counted(runs, 'run')})" for text, runs in count.most_common(MOST_LINES)]
 
 
-def _seeds(outcomes: Sequence[RunOutcome]) -> list[str]:
+def _seeds(outcomes: Sequence[Run]) -> list[str]:
     trials = number_ranges(outcome.trial_seed for outcome in outcomes)
     if all(outcome.standalone for outcome in outcomes):
         return [f"runs: {trials}"]
@@ -149,7 +149,7 @@ def _values(values: Sequence[object]) -> str:
     return joined(said) if len(said) <= 3 else f"{len(said)} values"
 
 
-def _titled(run: RunOutcome) -> str:
+def _titled(run: Run) -> str:
     held_out = "+".join(run.domains[at] for at in run.test_domains)
     return (
         f"{algorithm_title(run.algorithm)} on {dataset_title(run.dataset)} without {held_out},"

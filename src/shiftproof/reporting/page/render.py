@@ -37,7 +37,7 @@ from shiftproof.reporting.table import Table
 from shiftproof.reporting.words import capital
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class Source:
 
 
 def results_page(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     baseline: str | None = "erm",
     source: Source | None = None,
@@ -85,7 +85,7 @@ def results_page(
 
 
 def page_values(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     baseline: str | None,
     source: Source,
@@ -123,7 +123,7 @@ def page_values(
 
 def _answer(
     own: HeldOut,
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     found: Sequence[SelectionResults],
     source: Source,
 ) -> Page:
@@ -201,7 +201,7 @@ def _shift(main: SelectionResults | None, diagnoses: Sequence[Mapping[str, Any]]
 
 
 def _provenance(
-    outcomes: Sequence[RunOutcome], found: Sequence[SelectionResults], source: Source
+    outcomes: Sequence[Run], found: Sequence[SelectionResults], source: Source
 ) -> list[Block]:
     said = facts(outcomes, found, source.paths, source.command, source.sweeps, notes=source.notes)
     return [

@@ -9,11 +9,11 @@ from shiftproof.core.text import counted
 from shiftproof.reporting.page.answer.evidence import Evidence
 from shiftproof.reporting.page.values import Fact
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 
 def provenance_facts(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     evidence: Evidence,
     paths: Sequence[str],
     command: str,
@@ -21,7 +21,7 @@ def provenance_facts(
 ) -> list[Fact]:
     """Return the time, the model, the data and the versions."""
     first = outcomes[0]
-    seconds = evidence.seconds or sum(run.origin.seconds or 0.0 for run in outcomes)
+    seconds = evidence.seconds or sum(run.seconds or 0.0 for run in outcomes)
     also = ", and one on all" if evidence.seconds else ""
     found = [
         Fact(
@@ -36,8 +36,8 @@ def provenance_facts(
     ]
     if notes:
         found.append(Fact("Notes on the files", list(notes)))
-    if first.origin.environment:
-        made = ", ".join(f"{name} {value}" for name, value in first.origin.environment.items())
+    if first.environment:
+        made = ", ".join(f"{name} {value}" for name, value in first.environment.items())
         found.append(Fact("Made with", [made]))
     found.append(Fact("Read from", list(paths), code=True))
     made_by = [command] if command else []
@@ -45,20 +45,20 @@ def provenance_facts(
     return found
 
 
-def _model(run: RunOutcome) -> str:
-    hparams = run.origin.config.get("hparams") or {}
+def _model(run: Run) -> str:
+    hparams = run.config.get("hparams") or {}
     said = ", ".join(
         f"{name.replace('_', ' ')} {str(value).replace('_', ' ')}"
         for name, value in hparams.items()
     )
     settings = f" ({said})" if said else ""
-    balanced = run.origin.config.get("class_weight") == "balanced"
+    balanced = run.config.get("class_weight") == "balanced"
     weighed = ", trained with all classes counted alike; scores count rows" if balanced else ""
     return f"{algorithm_title(run.algorithm)}{settings}, seed {run.trial_seed}{weighed}"
 
 
-def _data(run: RunOutcome) -> str:
-    own = run.origin.config.get("fingerprint")
+def _data(run: Run) -> str:
+    own = run.config.get("fingerprint")
     return f"{dataset_title(run.dataset)}" + (f", fingerprint {own}" if own else "")
 
 
