@@ -78,7 +78,11 @@ def spoil(folder, name, text):
     ("name", "text", "message"),
     [
         ("job.json", "{", "job.json is missing or damaged"),
-        ("job.json", '{"dataset": "x"}', "expected a JSON object with dataset, algorithm, domains"),
+        (
+            "job.json",
+            '{"format": 2, "dataset": "x"}',
+            "expected a JSON object with dataset, algorithm, domains",
+        ),
         ("config.json", "[]", "config.json is missing or damaged"),
         (
             "config.json",
