@@ -233,7 +233,7 @@ def test_a_run_on_features_says_where_they_come_from(folder, tmp_path):
     dataset = frozen(load(folder))
     config = configure(dataset, "idm", test_domains=["west"], steps=3, device="cpu",
                        hparams={"gradient_warmup": 1, "batch_size": 4})  # fmt: skip
-    assert config.frozen == {
+    assert config.extractor == {
         "backbone": MODELS.full_name(BACKBONE), "weights": "random", "precision": "fp32",
     }  # fmt: skip
     assert (config.backbone, config.hparams["depth"]) == ("mlp", 1)
@@ -241,7 +241,7 @@ def test_a_run_on_features_says_where_they_come_from(folder, tmp_path):
     result = train(config, dataset, tmp_path / "run")
     assert result.status == "finished"
     plain = DomainDataset("x", dataset.domains, dataset.classes, "table", "mlp", 10)
-    assert "frozen" not in configure(plain, "erm").to_json()
+    assert "extractor" not in configure(plain, "erm").to_json()
 
 
 def test_images_in_memory_have_features_too():
