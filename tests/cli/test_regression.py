@@ -105,7 +105,7 @@ def test_every_member_is_exported_as_it_predicts(folder, tmp_path):
     cells = model.form.read(pd.read_csv(folder / "new.csv").drop(columns=["price", "city"]))
     expected = model.predict_numbers(cells).values
     session = onnxruntime.InferenceSession(to_onnx(model), providers=["CPUExecutionProvider"])
-    (found,) = session.run(["predicted"], {"inputs": np.array(cells)})
+    (found,) = session.run(["predicted"], {"inputs": np.array(cells, dtype=float)})
     assert found == pytest.approx(expected.numpy(), rel=1e-5)
 
 
