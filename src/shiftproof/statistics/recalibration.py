@@ -31,7 +31,7 @@ LARGEST = 1e3
 
 
 class Recalibrated(NamedTuple):
-    """The fitted coefficients, and the weighted mean of −log p(y|x) plus the penalty."""
+    """The fitted coefficients, and the weighted mean of −log p(y|x)."""
 
     slope: float
     intercepts: Floats
@@ -48,13 +48,12 @@ def recalibrate(
     features: Floats | None = None,
     offset: Floats | float = 0.0,
     weights: Floats | None = None,
-    penalty: float = 0.0,
     bounds: tuple[tuple[float, float], float] = ((-np.inf, np.inf), np.inf),
     precision: tuple[float, float] = EXACT,
 ) -> Recalibrated:
     """Fit a recalibration to classes y [n] with row weights that sum to 1.
 
-    The loss is convex; `penalty` / 2 times the sum of squares of all coefficients is added.
+    The loss is convex.
 
     Args:
         logits: h [n, c], finite.
@@ -64,7 +63,6 @@ def recalibrate(
         features: z [n, k]; none by default.
         offset: o [n, c]; −∞ excludes a class.
         weights: row weights [n]; equal by default.
-        penalty: the strength of the penalty.
         bounds: the bounds of the slope, and the largest absolute value of all others.
         precision: `EXACT`, or `COARSE`, which takes fewer passes over many rows.
 
@@ -94,8 +92,7 @@ def recalibrate(
         parts = [residual.sum(axis=0)[free], (z.T @ residual)[:, free].ravel()]
         if slope:
             parts.insert(0, np.array([(residual * logits).sum()]))
-        value = penalty / 2 * float(values @ values) - float(weights @ logs[rows, y])
-        return value, np.concatenate(parts) + penalty * values
+        return -float(weights @ logs[rows, y]), np.concatenate(parts)
 
     start = np.zeros(slope + count * (1 + z.shape[1]))
     start[:slope] = 1
