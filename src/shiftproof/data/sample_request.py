@@ -169,9 +169,9 @@ class SampleRequest:
                 f"left out {len(broken)} of {len(paths)} images that cannot be read, the first"
                 f" {broken[0].path} ({broken[0].error})"
             )
-        shown = [str(image.relative_to(path) if path.is_dir() else image) for image in paths]
+        path_names = [str(image.relative_to(path) if path.is_dir() else image) for image in paths]
         files = ImageFiles(records, ImageView(form.image_size, augment=False))
-        samples = Samples(files, {"path": shown, **names}, labels, domains, tuple(notes))
+        samples = Samples(files, {"path": path_names, **names}, labels, domains, tuple(notes))
         return samples.take(readable)
 
     def _manifest(self, path: Path) -> tuple[list[Path], Samples]:

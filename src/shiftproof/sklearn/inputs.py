@@ -170,20 +170,20 @@ class Names:
 
 
 def _texts(values: np.ndarray, what: str) -> tuple[str, ...]:
-    found: dict[str, object] = {}
+    texts: dict[str, object] = {}
     for value in values:
         text = text_of(value)
         if text is None:
             raise DataError(
                 f"`{what}` holds {str(value)!r}, which means a missing value; rename it"
             )
-        if text in found:
-            alike = listed([str(found[text]), str(value)])
+        if text in texts:
+            alike = listed([str(texts[text]), str(value)])
             raise DataError(
                 f"`{what}` holds different values with the same text ({alike}); rename one"
             )
-        found[text] = value
-    return tuple(found)
+        texts[text] = value
+    return tuple(texts)
 
 
 # The name of the single domain if no domains are given.

@@ -69,15 +69,15 @@ class MNISTM(ImageBenchmark):
 
 def _listed(root: Path, part: str) -> list[LabelledPath]:
     file = root / f"{part}_labels.txt"
-    found = []
+    images = []
     for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
         image, _, digit = line.rpartition(" ")
         if digit not in DIGITS or not image or Path(image).name != image:
             raise DataError(
                 f"line {number} of {file} is not a file name and a digit: {line[:60]!r}"
             )
-        found.append(LabelledPath(root / part / image, digit, BLENDED, f"{part}-{image}"))
-    return found
+        images.append(LabelledPath(root / part / image, digit, BLENDED, f"{part}-{image}"))
+    return images
 
 
 SCANNED = "usps"
@@ -111,12 +111,12 @@ class USPS(ImageBenchmark):
     @classmethod
     def convert(cls, folders: Sequence[Path], out: Path) -> bool:
         """Write the digits of the files as PNG images into folders DOMAIN/CLASS."""
-        places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
+        inner = [path for folder in folders for path in folders_below(folder, DEEPEST)]
         for names in FILES:
-            found = [place / name for place in places for name in names if (place / name).is_file()]
-            for file in found:
+            files = [path / name for path in inner for name in names if (path / name).is_file()]
+            for file in files:
                 _write(file, out / SCANNED)
-            if found:
+            if files:
                 return True
         return False
 
@@ -200,14 +200,14 @@ class DigitsOfThreeSources(DatasetSource):
         notes: list[str] = []
         view = ImageView(image_size=28, augment=False)
         for source in IMPORTED:
-            samples, found = find_images(folder_of(source.name))
+            samples, left_out = find_images(folder_of(source.name))
             # File names follow the order of the publishers' lists; samples are sorted by class.
             paths = sorted((sample.path for sample in samples), key=lambda path: path.name)
             first = set(paths[:most])
             samples = [sample for sample in samples if sample.path in first]
-            made = image_dataset(
+            dataset = image_dataset(
                 source.name, samples, view, classes=self.card.classes, progress=progress
             )
-            notes += [*found, *made.notes]
-            domains += made.in_memory().domains
+            notes += [*left_out, *dataset.notes]
+            domains += dataset.in_memory().domains
         return replace(self.card.dataset("digits", domains), notes=tuple(notes))

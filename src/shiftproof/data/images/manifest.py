@@ -132,16 +132,16 @@ def camera_traps(
     samples: list[LabelledPath] = []
     left_out = {"without an annotation": 0, "of two categories": 0, f"without {entry!r}": 0}
     for key, image in images.items():
-        found, place = labels.get(key, set()), text_of(image.get(entry))
-        if place is None and not labelled:
-            place = NO_DOMAIN
-        if labelled and len(found) != 1:
-            left_out["of two categories" if found else "without an annotation"] += 1
-        elif place is None:
+        categories, site = labels.get(key, set()), text_of(image.get(entry))
+        if site is None and not labelled:
+            site = NO_DOMAIN
+        if labelled and len(categories) != 1:
+            left_out["of two categories" if categories else "without an annotation"] += 1
+        elif site is None:
             left_out[f"without {entry!r}"] += 1
         else:
-            label = next(iter(found)) if labelled else ""
-            samples.append(LabelledPath(root / str(image["file_name"]), label, place))
+            label = next(iter(categories)) if labelled else ""
+            samples.append(LabelledPath(root / str(image["file_name"]), label, site))
     skipped = [f"left out {counted(n, 'image')} {why}" for why, n in left_out.items() if n]
     if not samples:
         raise DataError(f"{file.name} lists no image that can be used: {'; '.join(skipped)}")

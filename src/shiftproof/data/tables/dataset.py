@@ -172,8 +172,8 @@ def copies_of_label_or_domain(
     A numeric column determines a numeric label if one is a linear function of the other: any two
     columns of distinct numbers are one-to-one.
     """
-    kept = groups.domain >= 0
-    rows: Any = slice(None) if kept.all() else kept  # a slice copies nothing
+    complete = groups.domain >= 0
+    rows: Any = slice(None) if complete.all() else complete  # a slice copies nothing
     same_label = _proportional if groups.targets else one_to_one
     notes = []
     for position, column in enumerate(columns):

@@ -158,5 +158,5 @@ def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | No
         f"pooled the {len(small)} smallest domains ({counted(rows, 'row')}) as {pooled!r}, because"
         f" some have fewer than {pool_below} rows"
     )
-    kept = set(small)
-    return [pooled if name in kept else name for name in names], [note]
+    pooled_names = set(small)
+    return [pooled if name in pooled_names else name for name in names], [note]

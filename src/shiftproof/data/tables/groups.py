@@ -90,17 +90,25 @@ def grouped(
     from the column (`label_kind`), and prefers classes for labels of `images`.
     """
     kind, why = label_kind(label, table, task, images=images)
+    amounts = kind == REGRESSION
     codes, names = _names(domain, "domain", table)
-    if kind == REGRESSION:
-        return _with_numbers(label, codes, names, table, why, fewest_domains)
-    labels, classes = _names(label, "label", table)
-    notes = [*why, *_left_out(labels < 0, codes, names)]
-    kept = (labels >= 0) & (codes >= 0)
-    labels, classes = _renumbered(np.where(kept, labels, -1), classes)
-    codes, names = _renumbered(np.where(kept, codes, -1), names)
-    _require("class", classes, 2, kept, table)
-    _require("domain", names, fewest_domains, kept, table)
-    if one_to_one(labels[kept], codes[kept]):
+    classes: list[str] = []
+    if amounts:
+        labels = label.numbers(f"the label column {quoted(label.name)} of {table}")
+        missing = np.isnan(labels)
+    else:
+        labels, classes = _names(label, "label", table)
+        missing = labels < 0
+    notes = [*why, *_left_out(missing, codes, names)]
+    complete = ~missing & (codes >= 0)
+    codes, names = _renumbered(np.where(complete, codes, -1), names)
+    if not amounts:
+        labels, classes = _renumbered(np.where(complete, labels, -1), classes)
+        _require("class", classes, 2, complete, table)
+    _require("domain", names, fewest_domains, complete, table)
+    if amounts:
+        _require_two_numbers(labels[complete], label.name, table)
+    elif one_to_one(labels[complete], codes[complete]):
         notes.append(
             "each domain has one class of its own, so the domain determines the label exactly;"
             " check the label and domain columns"
@@ -111,33 +119,16 @@ def grouped(
             f"the label has {len(classes)} distinct numbers, each taken as a class; check the label"
             " column"
         )
-    return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes))
+    targets = (" ".join(label.name.split()),) if amounts else ()
+    return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes), targets)
 
 
-def _with_numbers(
-    label: Cells,
-    codes: np.ndarray,
-    names: list[str],
-    table: str,
-    why: tuple[str, ...],
-    fewest_domains: int,
-) -> Groups:
-    """Return the groups for labels that are numbers."""
-    target = " ".join(label.name.split())
-    column = f"the label column {quoted(target)} of {table}"
-    numbers = label.numbers(column)
-    missing = np.isnan(numbers)
-    notes = [*why, *_left_out(missing, codes, names)]
-    kept = ~missing & (codes >= 0)
-    codes, names = _renumbered(np.where(kept, codes, -1), names)
-    _require("domain", names, fewest_domains, kept, table)
-    if len(np.unique(own := numbers[kept])) < 2:
+def _require_two_numbers(numbers: np.ndarray, label: str, table: str) -> None:
+    if (numbers == numbers[0]).all():
         raise DataError(
-            f"{column} has one value only, {own[0]:g}, in"
-            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+            f"the label column {quoted(label)} of {table} has one value only, {numbers[0]:g}, in"
+            f" {counted(len(numbers), 'row')}; at least two are needed"
         )
-    notes += similar_names(names, "domains")
-    return Groups((), tuple(names), numbers, codes, tuple(notes), (target,))
 
 
 def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> list[str]:
@@ -158,13 +149,13 @@ def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> li
     return notes
 
 
-def _require(what: str, names: list[str], fewest: int, kept: np.ndarray, table: str) -> None:
+def _require(what: str, names: list[str], fewest: int, complete: np.ndarray, table: str) -> None:
     if not names:
         raise DataError(f"{table} has no row with both a label and a domain")
     if len(names) < fewest:
         raise DataError(
             f"{table} has one {what} only, {quoted(names[0])}, in"
-            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+            f" {counted(int(complete.sum()), 'row')}; at least two are needed"
         )
 
 
@@ -238,8 +229,8 @@ def checked_weights(given: np.ndarray, used: np.ndarray, where: str) -> np.ndarr
     ):
         rows = np.flatnonzero(wrong & used)
         if len(rows):
-            said = what.format(value=given[rows[0]])
-            raise DataError(f"{where} {said} in row {rows[0] + 1}; {rule}")
+            fault = what.format(value=given[rows[0]])
+            raise DataError(f"{where} {fault} in row {rows[0] + 1}; {rule}")
     if not given[used].any():
         raise DataError(f"{where} is zero in every row; at least one weight must be positive")
     return given

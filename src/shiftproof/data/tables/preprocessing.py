@@ -115,8 +115,8 @@ def statistics(there: np.ndarray) -> tuple[float, float, float]:
     """Return the median, mean and standard deviation, computed without overflow."""
     exponent = int(np.frexp(np.abs(there).max())[1]) - 1
     small = np.ldexp(there, -exponent)  # within ±2; exact, because the factor is a power of two
-    found = (np.median(small), small.mean(), small.std())
-    median, mean, std = (float(np.ldexp(value, exponent)) for value in found)
+    scaled = (np.median(small), small.mean(), small.std())
+    median, mean, std = (float(np.ldexp(value, exponent)) for value in scaled)
     # The standard deviation of numbers near the smallest float may round to 0.
     return median, mean, max(std, float(np.finfo(np.float64).tiny))
 
@@ -278,8 +278,8 @@ class FittedColumns(FittedPreparation):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that `apply` returns, in order."""
-        made = [part.names(self.columns.columns[part.column]) for part in self.parts]
-        return tuple(name for names in made for name in names)
+        columns = self.columns.columns
+        return tuple(name for part in self.parts for name in part.names(columns[part.column]))
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Transform cells [n, columns] to float32 features [n, features], all finite."""
@@ -287,9 +287,9 @@ class FittedColumns(FittedPreparation):
         ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
         start = 0
         for part in self.parts:
-            made = part.apply(cells[:, part.column].astype(np.float64))
-            ready[:, start : start + made.shape[1]] = made
-            start += made.shape[1]
+            features = part.apply(cells[:, part.column].astype(np.float64))
+            ready[:, start : start + features.shape[1]] = features
+            start += features.shape[1]
         return ready
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
@@ -302,14 +302,14 @@ class FittedColumns(FittedPreparation):
         cells = self.columns._cells(x).copy()
         used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
         for position, column in enumerate(self.columns.columns):
-            part, own = used.get(position), cells[:, position]
+            part, cell = used.get(position), cells[:, position]
             if column.kind == "number":
                 if part is None:
-                    own[:] = np.nan
-                np.clip(own, -LARGEST, LARGEST, out=own)
+                    cell[:] = np.nan
+                np.clip(cell, -LARGEST, LARGEST, out=cell)
             else:
                 codes = part.codes if isinstance(part, OneHot) else ()
-                own[~np.isnan(own) & ~np.isin(own, codes)] = _UNKNOWN
+                cell[~np.isnan(cell) & ~np.isin(cell, codes)] = _UNKNOWN
         return cells
 
     def to_json(self) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def _plain_columns(content: bytes, delimiter: str, width: int) -> list[Any] | No
         or (b'"' in content and b'"' in re.sub(quoted_field, b"", content))
     ):
         return None
-    keys = [str(place) for place in range(width)]
+    keys = [str(position) for position in range(width)]
     table = _split(content, delimiter, keys, {})
     if table is None:
         return None
