@@ -11,7 +11,7 @@ FAST := core data information learners matching metrics models penalties theory
 # All tests of a file by one process; files in their order, so that short doctests come last.
 ORDER := --dist loadfile --no-loadscope-reorder
 
-.PHONY: demo test test-fast test-slowest test-all lowest bench lint format docs install clean
+.PHONY: demo test test-fast test-slowest test-all lowest bench bench-tables lint format docs install clean
 
 demo: $(STAMP)
 	$(BIN)/shiftproof demo
@@ -33,6 +33,9 @@ lowest: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m benchmarks --out results/performance.md
+
+bench-tables: $(STAMP)
+	$(BIN)/python -m benchmarks table-peers table-domains table-growth --out results/table-costs.md
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

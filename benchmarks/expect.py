@@ -27,10 +27,10 @@ import shiftproof
 from benchmarks.expect_simulated_page import section
 from benchmarks.random_effects import random_effects
 from shiftproof.inference.conformal import domain_sets
-from shiftproof.inference.meta_analysis import predictive
 from shiftproof.metrics import METRICS
 from shiftproof.metrics.outputs import Outputs, of_classes
 from shiftproof.metrics.regression import domains_needed
+from shiftproof.statistics.meta_analysis import predictive
 
 SHOWN = ("auroc", "accuracy")
 LEVEL = 0.95

@@ -14,7 +14,7 @@ from scipy.special import ndtr  # type: ignore[import-untyped]
 from scipy.stats import t as student  # type: ignore[import-untyped]
 
 from benchmarks.random_effects import log_likelihood
-from shiftproof.inference.meta_analysis import Predictive, Profile, confidence_mixture, profile
+from shiftproof.statistics.meta_analysis import Predictive, Profile, confidence_mixture, profile
 
 LEVEL = 0.95
 NORMAL = 1.959964

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
 
-from shiftproof.inference.meta_analysis import Numbers, checked, profile
+from shiftproof.statistics.meta_analysis import Numbers, checked, profile
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from _internals import Records
 
-OLD = Path(__file__).parent / "golden" / "v0.1"
-TABLE = OLD / "patients.csv"
+FORMATS = Path(__file__).parent / "golden" / "formats"
+TABLE = FORMATS / "patients.csv"
 TRAIN = ["train", TABLE, "--label", "ill", "--domain", "site", "--algorithm", "erm", "--steps",
          "6", "--eval-every", "1", "--test-domain", "north", "--quiet", "--out"]  # fmt: skip
 
@@ -79,7 +79,7 @@ def test_a_run_that_is_removed_while_it_is_reported(
     shiftproof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Between listing the files and reading them."""
-    shutil.copytree(OLD / "sweep", tmp_path / "sweep")
+    shutil.copytree(FORMATS / "2" / "sweep", tmp_path / "sweep")
     victim = min((tmp_path / "sweep").rglob(name))
     original = Path.read_bytes
 
@@ -98,7 +98,7 @@ def test_a_run_that_is_removed_while_it_is_reported(
 def test_a_full_disk_leaves_the_old_report(
     shiftproof: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shutil.copytree(OLD / "sweep", tmp_path / "sweep")
+    shutil.copytree(FORMATS / "2" / "sweep", tmp_path / "sweep")
     page = tmp_path / "sweep" / "report.html"
     page.write_text("old")
     failing(monkeypatch, errno.ENOSPC, 0)

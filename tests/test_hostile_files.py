@@ -19,26 +19,32 @@ import matplotlib
 import numpy as np
 import pandas as pd
 import pytest
+import safetensors.numpy
 import safetensors.torch
 import torch
 from _internals import (
     HEADER,
     DataError,
-    Ensemble,
+    EstimatorModel,
     _read,
     _shard,
     decode,
     load_state,
+    loaded,
+    model_bytes,
     read_run,
     results_page,
     trained_model,
 )
 from hostile import VALUES, Rng, crafted_json, damaged, either, guarded
 from PIL import Image
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from shiftproof import (
     ShiftproofClassifier,
     ShiftproofError,
+    TrainedModel,
+    diagnose,
     expect,
     load,
     load_model,
@@ -46,7 +52,7 @@ from shiftproof import (
     train,
 )
 
-OLD = Path(__file__).parent / "golden" / "v0.1"
+FORMATS = Path(__file__).parent / "golden" / "formats"
 CASES, MANY = 20, 200
 
 
@@ -55,15 +61,23 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One good file of every kind."""
     matplotlib.get_configdir()  # which makes a folder the first time, and no file asks for it
     root = tmp_path_factory.mktemp("good")
-    shutil.copytree(OLD, root / "old")
-    table = pd.read_csv(OLD / "patients.csv")
+    shutil.copytree(FORMATS / "2" / "sweep", root / "sweep")
+    shutil.copy(FORMATS / "patients.csv", root / "patients.csv")
+    table = pd.read_csv(FORMATS / "patients.csv")
     table.to_parquet(root / "patients.parquet")
     runs = root / "runs"
     train(table, "linear", label="ill", domain="site", test_domains="north", out=runs / "linear")
     shutil.copytree(runs / "linear", root / "linear")
+    numbers = table.select_dtypes("number").assign(site=table.site, ill=table.ill)
+    own = HistGradientBoostingClassifier(max_iter=3)
+    train(numbers, own, label="ill", domain="site", test_domains="north", out=root / "own")
     for site in ("north", "south", "east"):
         train(table, "erm", label="ill", domain="site", test_domains=site, out=runs / site, steps=2)
     shutil.rmtree(runs / "linear")
+    shutil.copytree(runs / "east", root / "network")
+    for folder in (root / "network", root / "linear"):  # only the models are read
+        (folder / "done.json").unlink()
+    diagnose(table, label="ill", domain="site").save(root / "diagnosis.json")
     (root / "shard.safetensors").write_bytes(_shard(torch.randn(6, 4)))
     x = np.random.default_rng(0).normal(size=(300, 2))
     fitted = ShiftproofClassifier(steps=2).fit(x, x[:, 0] > 0, sample_domain=np.arange(300) % 3)
@@ -92,6 +106,13 @@ def _spoil(path: Path, how: Callable[[bytes, Rng], bytes], rng: Rng) -> None:
     path.write_bytes(how(path.read_bytes(), rng))
 
 
+def _without_hashes(folder: Path, rng: Rng) -> None:
+    """In half of the cases, remove the hashes that reveal every change of a finished run."""
+    if rng.random() < 0.5:
+        for path in folder.rglob("done.json"):
+            path.unlink()
+
+
 def _chosen(folder: Path, pattern: str, rng: Rng) -> Path:
     found = sorted(folder.rglob(pattern))
     return found[int(rng.integers(len(found)))]
@@ -116,19 +137,35 @@ def _safetensors(data: bytes, rng: Rng) -> bytes:
 
 
 def model(folder: Path, rng: Rng) -> None:
-    name = ["old/table-erm", "old/table-idm", "linear"][int(rng.integers(3))]
+    name = ["network", "linear"][int(rng.integers(2))]
     path = folder / name / "model.safetensors"
     _spoil(path, _safetensors, rng)
-    rows = pd.read_csv(folder / "old" / "patients.csv").head(3)
+    rows = pd.read_csv(folder / "patients.csv").head(3)
     loaded = load_model(path, "cpu")
     loaded.predict(loaded.form.read(rows))
 
 
+def table_model(folder: Path, rng: Rng) -> None:
+    """A model whose header and arrays are crafted, and whose hash is right."""
+    path = folder / "linear" / "model.safetensors"
+    arrays = safetensors.numpy.load(path.read_bytes())
+    described = TrainedModel.load(path).described()
+    if rng.random() < 0.5:
+        described = json.loads(crafted_json(described, rng))
+    else:
+        name = sorted(arrays)[int(rng.integers(len(arrays)))]
+        spoiled = bytearray(arrays[name].tobytes())
+        spoiled[int(rng.integers(len(spoiled)))] = int(rng.integers(256))
+        arrays[name] = np.frombuffer(spoiled, arrays[name].dtype).reshape(arrays[name].shape)
+    path.write_bytes(model_bytes(described, arrays))
+    loaded = load_model(path, "cpu")
+    loaded.predict(loaded.form.read(pd.read_csv(folder / "old" / "patients.csv").head(3)))
+
+
 def stored_estimator(folder: Path, rng: Rng) -> None:
-    """The skops archive inside a model."""
-    tensors = safetensors.torch.load((folder / "linear" / "model.safetensors").read_bytes())
-    (stored,) = (t for t in tensors.values() if t.dtype == torch.uint8)
-    data = stored.numpy().tobytes()
+    """The skops archive inside a model, which its reader trusts."""
+    arrays = safetensors.numpy.load((folder / "own" / "model.safetensors").read_bytes())
+    (data,) = (array.tobytes() for array in arrays.values() if array.dtype == np.uint8)
     if rng.random() < 0.6:
         packed = io.BytesIO()
         with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(packed, "w") as new:
@@ -138,7 +175,8 @@ def stored_estimator(folder: Path, rng: Rng) -> None:
         data = packed.getvalue()
     else:
         data = damaged(data, rng)
-    Ensemble.from_bytes(data).predict_proba(np.zeros((2, 4)))
+    model = EstimatorModel(loaded(data, trust=True), [], [0, 1])
+    model.predict(np.zeros((2, 4)))
 
 
 def saved_estimator(folder: Path, rng: Rng) -> None:
@@ -149,35 +187,35 @@ def saved_estimator(folder: Path, rng: Rng) -> None:
 def checkpoint(folder: Path, rng: Rng) -> None:
     run = folder / "runs" / "north"
     _spoil(run / "checkpoint.safetensors", _safetensors, rng)
-    table = load(folder / "old" / "patients.csv", label="ill", domain="site")
+    table = load(folder / "patients.csv", label="ill", domain="site")
     load_state(run / "checkpoint.safetensors")
     trained_model(read_run(run), table, run)
 
 
 def run_folder(folder: Path, rng: Rng) -> None:
     _spoil(_chosen(folder / "runs", "*.json*", rng), either, rng)
+    _without_hashes(folder / "runs", rng)
     found = report(folder / "runs")
     found.to_text(), found.page()
 
 
 def sweep(folder: Path, rng: Rng) -> None:
-    _spoil(_chosen(folder / "old" / "sweep", "*.json*", rng), either, rng)
-    found = report(folder / "old" / "sweep")
+    _spoil(_chosen(folder / "sweep", "*.json*", rng), either, rng)
+    _without_hashes(folder / "sweep", rng)
+    found = report(folder / "sweep")
     found.to_text(), found.page(), found.selected_to_csv()
 
 
 def diagnosis(folder: Path, rng: Rng) -> None:
-    _spoil(folder / "old" / "each" / "diagnosis.json", either, rng)
-    report(folder / "old" / "each").page()
+    shutil.copy(folder / "diagnosis.json", folder / "runs")
+    _spoil(folder / "runs" / "diagnosis.json", either, rng)
+    report(folder / "runs").page()
 
 
 def record_archive(folder: Path, rng: Rng) -> None:
     path = folder / "records.jsonl.gz"
-    plain = [{**json.loads((run / "job.json").read_bytes()), "status": "finished", "seconds": 1.0,
-              "config": json.loads((run / "config.json").read_bytes()), "environment": None,
-              "records": [json.loads(line) for line in (run / "records.jsonl").open()]}
-             for run in sorted((folder / "old" / "sweep" / "runs").iterdir())[:2]]  # fmt: skip
-    data = "".join(json.dumps(line) + "\n" for line in plain).encode()
+    shutil.copy(FORMATS / "2" / "runs.jsonl.gz", path)
+    data = b"\n".join(gzip.decompress(path.read_bytes()).splitlines()[:2]) + b"\n"
     if rng.random() < 0.6:
         path.write_bytes(gzip.compress(either(data, rng)))
     else:
@@ -192,6 +230,7 @@ def domainbed_log(folder: Path, rng: Rng) -> None:
 
 def held_out(folder: Path, rng: Rng) -> None:
     _spoil(_chosen(folder / "runs", "held_out.safetensors", rng), _safetensors, rng)
+    _without_hashes(folder / "runs", rng)
     expect(folder / "runs")
 
 
@@ -201,8 +240,8 @@ def parquet(folder: Path, rng: Rng) -> None:
 
 
 def table(folder: Path, rng: Rng) -> None:
-    _spoil(folder / "old" / "patients.csv", damaged, rng)
-    load(folder / "old" / "patients.csv", label="ill", domain="site")
+    _spoil(folder / "patients.csv", damaged, rng)
+    load(folder / "patients.csv", label="ill", domain="site")
 
 
 def image(folder: Path, rng: Rng) -> None:
@@ -231,7 +270,7 @@ def feature_cache(folder: Path, rng: Rng) -> None:
 # What a page needs is imported before files are watched: matplotlib makes a folder of its own.
 assert callable(results_page)
 READERS = [
-    model, stored_estimator, saved_estimator, checkpoint, run_folder, sweep, diagnosis,
+    model, table_model, stored_estimator, saved_estimator, checkpoint, run_folder, sweep, diagnosis,
     record_archive, domainbed_log, held_out, parquet, table, image, feature_cache,
 ]  # fmt: skip
 assert len(READERS) * CASES + 20 >= 300

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from _internals import _name as _folder_of_domain, csv_text
+from _internals import Records, _name as _folder_of_domain, csv_text
+from stored_runs import write_hashes, write_records
 
 from shiftproof import ShiftproofError, diagnose, report, train_each
 
@@ -27,7 +28,7 @@ TAG = "<img src=x onerror=alert(1)>"
 ESCAPE = "\x1b]0;title\x07\x1b[31m"
 FORMULA = '=HYPERLINK("http://x","y")'
 MACRO = r"\input{secret}^^A"
-OLD = Path(__file__).parent / "golden" / "v0.1"
+FORMATS = Path(__file__).parent / "golden" / "formats"
 
 
 class Tags(html.parser.HTMLParser):
@@ -109,7 +110,7 @@ def test_predictions(trained: Path, shiftproof: Any) -> None:
 @pytest.mark.parametrize("name", [ESCAPE, "a\nb", "\ud800"])
 def test_a_run_whose_names_steer_a_terminal_is_refused(tmp_path: Path, name: str) -> None:
     """The file of a stranger, who did not use our tables."""
-    shutil.copytree(OLD / "sweep", tmp_path / "sweep")
+    shutil.copytree(FORMATS / "2" / "sweep", tmp_path / "sweep")
     path = min((tmp_path / "sweep").rglob("job.json"))
     job = json.loads(path.read_bytes())
     path.write_text(json.dumps({**job, "dataset": name}))
@@ -120,17 +121,21 @@ def test_a_run_whose_names_steer_a_terminal_is_refused(tmp_path: Path, name: str
 
 @pytest.mark.parametrize("name", [TAG, FORMULA, MACRO])
 def test_a_run_with_other_hostile_names_is_shown_harmlessly(tmp_path: Path, name: str) -> None:
-    shutil.copytree(OLD / "sweep", tmp_path / "sweep")
+    shutil.copytree(FORMATS / "2" / "sweep", tmp_path / "sweep")
     for path in (tmp_path / "sweep").rglob("*.json"):
         value = json.loads(path.read_bytes())
-        value["dataset"], value["variant"] = name, f"{name} {value.get('algorithm')}"
-        domains = [name if d == "north" else d for d in value.get("domains", [])]
-        tests = [name if d == "north" else d for d in value.get("test_domains", [])]
-        value |= {"domains": domains, "test_domains": tests}
+        if "dataset" not in value:
+            continue
+        value["dataset"] = name
+        if path.name == "job.json":
+            value["variant"] = f"{name} {value['algorithm']}"
+        for key in {"domains", "test_domains"} & value.keys():
+            value[key] = [name if domain == "north" else domain for domain in value[key]]
         path.write_text(json.dumps(value))
     for path in (tmp_path / "sweep").rglob("records.jsonl"):
-        spelled = json.dumps(name)[1:-1]
-        path.write_text(path.read_text().replace("north", spelled))
+        text = json.dumps(Records(path).read()).replace("north", json.dumps(name)[1:-1])
+        write_records(path, json.loads(text))
+        write_hashes(path.parent)
     found = report(tmp_path / "sweep")
     for kind in ("text", "markdown", "latex", "html"):
         assert_neutral(found.render(kind), kind)

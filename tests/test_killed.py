@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 PROGRAM = Path(__file__).with_name("killed.py")
-SWEEP = Path(__file__).parent / "golden" / "v0.1" / "sweep"
+SWEEP = Path(__file__).parent / "golden" / "formats" / "2" / "sweep"
 KILLS = [pytest.param(1, id="1"), pytest.param(25, id="25", marks=pytest.mark.slow)]
 
 

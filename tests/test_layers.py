@@ -28,6 +28,7 @@ LAYERS = [
     {"learners"},
     {"matching", "penalties"},
     {"data", "metrics", "models", "theory", "information"},
+    {"statistics"},
     {"core"},
 ]
 # Rows whose members do not import each other.  (Nothing imports the first row.)

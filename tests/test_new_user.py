@@ -1,4 +1,4 @@
-"""A new user's path, timed: the wheel in an empty environment, then docs/your-own-table.md.
+"""A new user's path, timed: the wheel in an empty environment, then docs/your-data.md.
 
 Nothing but the page is followed: its Python blocks and its commands, from the top to predictions
 for a hospital never seen, run by the environment that the wheel was installed into.
@@ -20,7 +20,7 @@ import pandas as pd
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "your-own-table.md"
+PAGE = ROOT / "docs" / "your-data.md"
 LAST_SECTION = "## Predict for a new hospital"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What a user would still bear; on two idle cores it takes a tenth of it.

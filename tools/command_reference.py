@@ -1,4 +1,4 @@
-"""Write docs/commands.md: every command with its options, and which setting each command has.
+"""Write docs/commands.md: every command with its options, and the settings that commands share.
 
     python tools/command_reference.py
 
@@ -8,6 +8,8 @@ A test fails if the page is not what this writes.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -16,19 +18,27 @@ from shiftproof.cli import app
 from shiftproof.cli._options import PANELS, Option, shown_help, shown_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
-START = """# Commands
+START = """# Commands and settings
 
-All commands and their options. `shiftproof COMMAND --help` prints the same.
+All commands with their options. A setting that several commands have is explained once, under
+[settings](#settings). `shiftproof COMMAND --help` prints all options of a command. In Python,
+`--eval-every 10` is `eval_every=10`.
 
 Your shell completes commands and options with the Tab key after
 `eval "$(_SHIFTPROOF_COMPLETE=bash_source shiftproof)"` (or `zsh_source`); add this line to the
 shell's start file.
 """
+SETTINGS = """## Settings
+
+These mean the same in every command that has them.
+"""
 TABLE = """## Settings by command
 
 • marks the settings that a command has. A letter gives the reason why it does not have one.
 """
+SHARED_BY = 2  # commands with the same option and help, from which on the help is printed once
 COMMANDS = ("study", "train", "expect", "diagnose", "sweep", "features", "predict", "evaluate")
+TABLE_PANELS = PANELS[:4]
 # Why a command lacks settings: of all panels, of one panel, or a single one.
 REASONS = {
     "diagnose": {
@@ -79,30 +89,65 @@ REASONS = {
 
 def reference() -> str:
     """Return the page."""
-    parts = [START]
+    sections = dict(_commands())
+    helps = Counter(row for command in sections.values() for _, row in _rows(command))
+    shared = {row for row, commands in helps.items() if commands >= SHARED_BY}
+    parts = [_section(name, command, shared) for name, command in sections.items()]
+    return "\n".join([START, *parts, _shared_settings(sections, shared), settings_table()])
+
+
+def _commands() -> Iterator[tuple[str, click.Command]]:
+    """Yield every command with its full name."""
     for name, command in app.commands.items():
         if isinstance(command, click.Group):
-            parts += [_section(f"{name} {inner}", own) for inner, own in command.commands.items()]
+            yield from ((f"{name} {inner}", sub) for inner, sub in command.commands.items())
         else:
-            parts.append(_section(name, command))
-    return "\n".join([*parts, settings_table()])
+            yield name, command
 
 
-def _section(name: str, command: click.Command) -> str:
-    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+def _rows(command: click.Command) -> list[tuple[str, str]]:
+    """Return the panel and the row of each argument and option, in the order of the panels."""
+    rows = [
+        ("Arguments", f"| `{shown_names(p)}` | {_plain(getattr(p, 'help', ''))} |")
+        for p in command.params
+        if isinstance(p, click.Argument)
+    ]
     options = [p for p in command.params if isinstance(p, Option)]
+    return rows + [
+        (panel, f"| {_option(p)} | {_plain(shown_help(command, p))} |")
+        for panel in PANELS
+        for p in options
+        if p.panel == panel
+    ]
+
+
+def _section(name: str, command: click.Command, shared: set[str]) -> str:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
     usage = " ".join(shown_names(argument) for argument in arguments)
     lines = [f"## {name}", "", _plain(command.help), "", "```text"]
     lines += [" ".join(f"shiftproof {name} {usage} [OPTIONS]".split()), "```", ""]
-    if arguments:
-        lines += ["| argument | |", "|---|---|"]
-        lines += [f"| `{shown_names(p)}` | {_plain(getattr(p, 'help', ''))} |" for p in arguments]
-        lines.append("")
-    for panel in PANELS:
-        own = [p for p in options if p.panel == panel]
-        if own:
-            lines += [f"| {panel} | |", "|---|---|"]
-            lines += [f"| {_option(p)} | {_plain(shown_help(command, p))} |" for p in own] + [""]
+    rows = [row for _, row in _rows(command)]
+    own = [row for row in rows if row not in shared]
+    if own:
+        lines += ["| | |", "|---|---|", *own, ""]
+    listed = TABLE_PANELS if name in COMMANDS else ()
+    others = [row for panel, row in _rows(command) if row in shared and panel not in listed]
+    names = " ".join(f"`{re.findall('`([^ `]+)', row)[0]}`" for row in others)
+    if listed:
+        lines += [f"Settings: those of [the table](#settings-by-command), and {names}.", ""]
+    elif names:
+        lines += [f"[Settings](#settings): {names}.", ""]
+    return "\n".join(lines)
+
+
+def _shared_settings(commands: dict[str, click.Command], shared: set[str]) -> str:
+    """Return the section of the options that several commands have, by panel."""
+    rows = dict.fromkeys(row for command in commands.values() for row in _rows(command))
+    lines = [SETTINGS]
+    for panel in ("Arguments", *PANELS):
+        of_panel = [row for where, row in rows if where == panel and row in shared]
+        if of_panel:
+            lines += [f"| {panel} | |", "|---|---|", *of_panel, ""]
     return "\n".join(lines)
 
 
@@ -119,11 +164,11 @@ def settings_table() -> str:
         p.name: p
         for name in ("study", "train", "expect", "sweep")
         for p in commands[name].params
-        if isinstance(p, Option) and p.name and p.panel in PANELS[:4]
+        if isinstance(p, Option) and p.name and p.panel in TABLE_PANELS
     }
     of_train = {p.name for p in commands["train"].params} | {"task"}
     letters: dict[str, str] = {}
-    lines = [TABLE, f"| setting | {' | '.join(COMMANDS)} |", f"|---|{':-:|' * len(COMMANDS)}"]
+    lines = [TABLE, f"| setting |{'|'.join(COMMANDS)}|", f"|---|{':-:|' * len(COMMANDS)}"]
     for setting in sorted(of_train & of_training.keys(), key=list(of_training).index):
         cells = []
         for name, command in commands.items():
@@ -132,7 +177,7 @@ def settings_table() -> str:
                 continue
             reason = _reason(name, of_training[setting])
             cells.append(letters.setdefault(reason, chr(ord("a") + len(letters))))
-        lines.append(f"| {_option(of_training[setting])} | {' | '.join(cells)} |")
+        lines.append(f"| `{of_training[setting].opts[0]}` |{'|'.join(cells)}|")
     lines += ["", *(f"{letter}: {reason}.  " for reason, letter in letters.items()), ""]
     return "\n".join(lines)
 

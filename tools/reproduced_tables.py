@@ -1,4 +1,4 @@
-"""Write the tables of docs/reproduction.md from the records under results/.
+"""Write the tables of results/reproduction.md from the records under results/.
 
 python -m tools.reproduced_tables
 """
@@ -19,7 +19,7 @@ from shiftproof.sweeps.read_runs import read_sweep
 from tools.marked_sections import renewed
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "reproduction.md"
+PAGE = ROOT / "results" / "reproduction.md"
 RESULTS = ROOT / "results"
 STAND_INS = {"pacs": "pacs-sample", "office-home": "office-caltech10"}
 

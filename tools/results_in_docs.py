@@ -29,5 +29,5 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Point links to results at their location in the site."""
-    return markdown.replace("](../results/", "](results/")
+    """Point links between pages and results at their location in the site."""
+    return markdown.replace("](../results/", "](results/").replace("](../docs/", "](../")

@@ -17,10 +17,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from shiftproof.core.files import write_atomically, write_json
-from shiftproof.sweeps.store import EVALUATED
+from shiftproof.core.files import write_json
+from shiftproof.core.migrations import current
 from shiftproof.sweeps.stored_run import JOB_NAMES, VARIANT, row_of
 from shiftproof.training.config import NO_NETWORK, RunConfig
+from shiftproof.training.run_folder import Ended, RunFolder
 
 # Runs with another status are run again.
 ENDED = ("finished", "diverged")
@@ -36,7 +37,7 @@ def unpack(
 ) -> int:
     """Write the runs that ``out`` lacks, and its sweep.json; return the number of runs written."""
     with gzip.open(archive, "rt", encoding="utf-8") as lines:
-        runs = [json.loads(line) for line in lines]
+        runs = [current(json.loads(line), "archive", archive) for line in lines]
     chosen = [
         run
         for run in runs
@@ -73,8 +74,9 @@ def settings_of(config: RunConfig, preset: str, own_interval: bool) -> dict[str,
         "preset": preset,
         "steps": config.steps,
         "precision": config.precision,
-        EVALUATED: sorted(config.evaluate) + ["at each evaluation"] * (config.eval_every > 0),
-        **({"eval every": config.eval_every} if own_interval else {}),
+        "evaluate": sorted(config.evaluate),
+        **({"every_step": True} if config.eval_every > 0 else {}),
+        **({"eval_every": config.eval_every} if own_interval else {}),
         **({"average": config.average} if config.average != "none" else {}),
     }
 
@@ -84,15 +86,12 @@ def write_run(folder: Path, run: dict[str, Any]) -> None:
     folder.mkdir(parents=True)
     write_json(folder / "job.json", {n: run[n] for n in (*JOB_NAMES, VARIANT) if n in run})
     write_json(folder / "config.json", run["config"])
-    lines = (json.dumps(record, ensure_ascii=False) + "\n" for record in run["records"])
-    write_atomically(folder / "records.jsonl", "".join(lines).encode())
-    ended = {
-        "status": run["status"],
-        "step": run["records"][-1]["step"] if run["records"] else 0,
-        "seconds": run["seconds"],
-        "environment": run["environment"],
-    }
-    write_json(folder / "done.json", ended)
+    files, records = RunFolder(folder), run["records"]
+    for record in records:
+        files.records.append(record)
+    step = records[-1]["step"] if records else 0
+    run_id = RunConfig.from_json(run["config"]).run_id
+    files.finish(Ended(run["status"], step, run["seconds"], run_id, run["environment"]))
 
 
 def main() -> None:

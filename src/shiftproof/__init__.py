@@ -88,7 +88,9 @@ class LazyPackage(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in self._HOMES:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
-        return getattr(import_module(self._HOMES[name]), name)
+        errors = import_module(_HOMES["ShiftproofError"])
+        with errors.named_extras():
+            return getattr(import_module(self._HOMES[name]), name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not (name in self._HOMES and isinstance(value, ModuleType)):

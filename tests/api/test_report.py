@@ -1,12 +1,19 @@
 """`report` in a program: typed results, the same text as the command line, each file read once."""
 
-import json
 import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
-from _internals import DataError, InvalidValue, UnknownName, write_records
+from _internals import (
+    DataError,
+    InvalidValue,
+    Records,
+    UnknownName,
+    write_json,
+    write_records as write_archive,
+)
+from stored_runs import change_json, write_hashes, write_records, write_stored_run
 
 from shiftproof import report
 
@@ -33,19 +40,13 @@ def opens():
 
 def write_run(folder, config, accuracy, job=None):
     """A finished run of two evaluations."""
-    folder.mkdir(parents=True)
-    (folder / "config.json").write_text(json.dumps(config))
-    if job is not None:
-        (folder / "job.json").write_text(json.dumps(job))
     test = config["test_domains"][0]
     records = [
         {"step": step, "accuracy": {f"{d}/out": accuracy - off for d in DOMAINS if d != test}
          | {f"{test}/in": accuracy - off, f"{test}/out": accuracy}}
         for step, off in ((1, 0.25), (11, 0.0))
     ]  # fmt: skip
-    (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-    ended = {"status": "finished", "step": 11, "seconds": 1.0}
-    (folder / "done.json").write_text(json.dumps(ended))
+    write_stored_run(folder, config, records, job)
 
 
 @pytest.fixture
@@ -57,7 +58,7 @@ def sweep(tmp_path):
             config = {"dataset": "mine", "algorithm": name, "test_domains": [test]}
             job = config | {"domains": DOMAINS, "hparams_seed": 0, "trial_seed": 0}
             write_run(folder / f"runs/{name}-{test}", config, accuracy, job)
-    (folder / "sweep.json").write_text('{"preset": "lite"}')
+    write_json(folder / "sweep.json", {"preset": "lite"})
     return folder
 
 
@@ -151,7 +152,7 @@ def test_every_file_of_standalone_runs_is_read_once(standalone, opens):
 
 
 def test_every_file_is_read_once_into_a_file_of_records(sweep, opens, tmp_path):
-    assert write_records([sweep], tmp_path / "runs.jsonl.gz") == 6
+    assert write_archive([sweep], tmp_path / "runs.jsonl.gz") == 6
     read = {path: count for path, count in opens.items() if path.startswith(str(sweep))}
     assert sum(path.endswith("records.jsonl") for path in read) == 6
     assert set(read.values()) == {1}
@@ -167,7 +168,7 @@ def test_standalone_runs_are_reported_at_the_last_step(standalone):
 
 def test_runs_that_end_with_other_weights_are_not_said_to_show_the_last_step(standalone):
     for path in standalone.rglob("config.json"):
-        path.write_text(json.dumps({**json.loads(path.read_text()), "average": "best"}))
+        change_json(path, average="best")
     found = report(standalone, selection="last-step")
     assert found.results[0].selector.name == "run-end"
     assert "selection method: weights that each run ends with" in found.to_text()
@@ -179,15 +180,17 @@ def test_runs_that_end_with_other_weights_are_not_said_to_show_the_last_step(sta
 def test_the_selection_that_sees_the_test_domain_is_the_last_resort(sweep):
     """Runs that evaluated the in parts alone allow no other; beside others it is not shown."""
     for records in sweep.rglob("records.jsonl"):
-        lines = [json.loads(line) for line in records.read_text().splitlines()]
+        lines = Records(records).read()
         for line in lines:
             line["accuracy"] |= {f"{domain}/in": 0.5 for domain in DOMAINS}
-        records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_records(records, lines)
+        write_hashes(records.parent)
     names = [found.selector.name for found in report(sweep).results]
     assert names == ["training-domain", "oracle"]
     for records in sweep.rglob("records.jsonl"):
-        lines = [json.loads(line) for line in records.read_text().splitlines()]
+        lines = Records(records).read()
         for line in lines:
             line["accuracy"] = {k: v for k, v in line["accuracy"].items() if k.endswith("/in")}
-        records.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_records(records, lines)
+        write_hashes(records.parent)
     assert [found.selector.name for found in report(sweep).results] == ["best-minimum"]

@@ -17,7 +17,6 @@ from _internals import (
     Predictor,
     as_ready,
     exported,
-    model_description,
     standardized_features,
     training_evaluation_sets,
 )
@@ -138,7 +137,7 @@ def test_the_model_file_says_it_and_holds_no_statistics_of_sites(runs):
 
 
 def test_without_it_files_and_ids_are_as_before(runs):
-    described = model_description(runs["none"].model)
+    described = runs["none"].model.described()
     assert "standardize" not in described["config"]
     assert "standardize" not in described["form"]
     assert "standardize" not in json.loads((runs["none"].folder / "config.json").read_text())

@@ -113,13 +113,13 @@ def test_a_page_of_domainbeds_logs(shiftproof, runs, tmp_path):
 
 
 def test_a_page_of_packed_runs_lies_beside_them(shiftproof, tmp_path):
-    recorded = Path(__file__).parents[2] / "results/auto.jsonl.gz"
+    recorded = Path(__file__).parents[2] / "results/lite-swad.jsonl.gz"
     if not recorded.exists():
         pytest.skip("the recorded runs are not in this tree")
-    (tmp_path / "auto.jsonl.gz").write_bytes(recorded.read_bytes())
-    code, out, _ = shiftproof("report", tmp_path / "auto.jsonl.gz", "--format", "html")
-    assert (code, out) == (0, f"{tmp_path / 'auto.html'}\n")
-    assert "ERM and idm-auto on 5 datasets" in (tmp_path / "auto.html").read_text()
+    (tmp_path / "swad.jsonl.gz").write_bytes(recorded.read_bytes())
+    code, out, _ = shiftproof("report", tmp_path / "swad.jsonl.gz", "--format", "html")
+    assert (code, out) == (0, f"{tmp_path / 'swad.html'}\n")
+    assert "ERM and IDM on 4 datasets" in (tmp_path / "swad.html").read_text()
 
 
 def test_mistakes_are_one_line(shiftproof, runs, tmp_path):

@@ -18,7 +18,7 @@ import json, sys
 class Refusal:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("torch", "torchvision", "timm"):
-            raise ImportError(f"{name} is not to be imported here")
+            raise ModuleNotFoundError(f"{name} is not to be imported here", name=name)
 
 sys.meta_path.insert(0, Refusal())
 from shiftproof.cli import main
@@ -33,9 +33,13 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
-def without_torch(*commands: list[str]) -> str:
+def run(*commands: list[str]) -> subprocess.CompletedProcess[str]:
     given = [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)]
-    done = subprocess.run(given, capture_output=True, text=True)
+    return subprocess.run(given, capture_output=True, text=True)
+
+
+def without_torch(*commands: list[str]) -> str:
+    done = run(*commands)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -97,3 +101,71 @@ def test_train_predict_and_evaluate_import_no_torch(table, tmp_path):
                 assert (predicted - truth).abs().mean() < (truth - truth.mean()).abs().mean()
     assert "3 runs; they are in" in said
     assert len(list((tmp_path / "each").glob("*/model.safetensors"))) == 3
+
+
+@pytest.mark.parametrize("algorithm", ["idm", "erm"])
+def test_a_network_without_torch_names_the_extra(algorithm, table, tmp_path):
+    rows = ["--label", "ill", "--domain", "site", "--out", str(tmp_path / "run"), "--quiet"]
+    done = run(["train", str(table), *rows, "--algorithm", algorithm])
+    assert done.returncode == 2
+    assert done.stderr == (
+        "error: this needs torch, which is not installed; run pip install 'shiftproof[torch]'\n"
+    )
+
+
+def test_names_that_need_torch_name_the_extra():
+    code = WITHOUT_TORCH.partition("from shiftproof")[0] + (
+        "import shiftproof\n"
+        "for name in ('InterDomainMatching', 'pdm', 'Algorithm'):\n"
+        "    try:\n"
+        "        getattr(shiftproof, name)\n"
+        "    except shiftproof.ShiftproofError as error:\n"
+        "        print(isinstance(error, ImportError), \"'shiftproof[torch]'\" in str(error))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "True True\n" * 3, done.stderr
+
+
+# Runs the commands, one a line, in turn, and prints what was imported and the memory used.
+IMPORTED = """
+import json, re, sys
+from shiftproof.cli import main
+
+for arguments in json.loads(sys.argv[1]):
+    sys.argv = ["shiftproof", *arguments]
+    try:
+        main()
+    except SystemExit as ended:
+        if ended.code:
+            raise
+print([name for name in ("torch", "skops", "sklearn") if name in sys.modules])
+print(int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) // 1024)
+"""
+
+
+def imported(*commands: list[str]) -> tuple[str, int]:
+    """Return which libraries a process has imported at its end, and its memory in MiB."""
+    given = [sys.executable, "-c", IMPORTED, json.dumps(commands)]
+    done = subprocess.run(given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    *_, names, memory = done.stdout.splitlines()
+    return names, int(memory)
+
+
+def test_torch_and_skops_are_not_imported_where_they_are_installed(table, tmp_path):
+    """Training needs scikit-learn; predicting does not need it either."""
+    pytest.importorskip("torch")
+    columns = ["--label", "ill", "--domain", "site", "--drop", "days", "--test-domain", "r"]
+    training = []
+    for name in (*FEW, "best"):
+        few = ["--hparam", FEW.get(name, "budget=5")]
+        out = ["--out", str(tmp_path / name), "--quiet"]
+        training.append(["train", str(table), *columns, "--algorithm", name, *few, *out])
+    assert imported(*training)[0] == "['sklearn']"
+    predicting = [
+        ["predict", str(tmp_path / name), str(table), "--out", str(tmp_path / "p.csv"), "--quiet"]
+        for name in (*FEW, "best")
+    ]
+    names, memory = imported(*predicting)
+    assert names == "[]"
+    assert memory < 300

@@ -67,9 +67,9 @@ def test_records_nested_too_deep_are_one_line(tmp_path):
 
 
 def test_a_name_with_a_line_separator_does_not_split_a_record(tmp_path):
-    line = json.dumps({"dataset": "a\u2028b"}, ensure_ascii=False)
+    line = json.dumps({"format": 2, "dataset": "a\u2028b"}, ensure_ascii=False)
     path = bomb(tmp_path / "runs.jsonl.gz", line.encode(), 1)
-    with pytest.raises(DataError, match="line 1, is not a run of a sweep"):
+    with pytest.raises(DataError, match="line 1 is not a run of a sweep"):
         read_sweep(path)
 
 

@@ -1,11 +1,10 @@
-"""The page on the architecture is true: its files exist, its picture has the layers of the test."""
+"""The page on the architecture is true: its files exist, its table has the layers of the test."""
 
 from __future__ import annotations
 
 import re
 import runpy
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
@@ -13,9 +12,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/shiftproof"
 PAGE = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
 LAYERS = runpy.run_path(str(ROOT / "tests/test_layers.py"))["LAYERS"]
-# Not in the picture: the entry of `python -m shiftproof`, and what may import everything.
-NOT_DRAWN = {"__main__", "testing"}
-SVG = "{http://www.w3.org/2000/svg}"
+# Not in the table: the entry of `python -m shiftproof`, and what may import everything.
+NOT_LISTED = {"__main__", "testing"}
 
 
 def walk(title: str) -> list[str]:
@@ -39,11 +37,7 @@ def test_the_items_are_numbered_in_order() -> None:
         assert numbers == list(range(1, len(numbers) + 1))
 
 
-def test_the_picture_has_the_layers_from_top_to_bottom() -> None:
-    drawn: dict[float, set[str]] = {}
-    picture = ElementTree.parse(ROOT / "docs/layers.svg")
-    for text in picture.iter(f"{SVG}text"):
-        if text.get("font-weight"):
-            drawn.setdefault(float(text.get("y", "")), set()).add(text.text or "")
-    rows = [drawn[y] for y in sorted(drawn)]
-    assert rows == [row - NOT_DRAWN for row in LAYERS if row - NOT_DRAWN]
+def test_the_table_has_the_layers_from_top_to_bottom() -> None:
+    rows = re.findall(r"^\| ([\w ·]+) \|", PAGE.partition("|---|")[2], re.MULTILINE)
+    listed = [set(row.split(" · ")) for row in rows]
+    assert listed == [row - NOT_LISTED for row in LAYERS if row - NOT_LISTED]

@@ -37,6 +37,8 @@ def test_every_dataset_of_domainbed_is_here_or_has_a_reason() -> None:
             assert len(how) > 15  # a reason
         else:
             assert here.strip("`") in DATASETS
+    available = sum(here != "none" for _, here, _ in found.values())
+    assert f"{available} of DomainBed's {len(found)} datasets" in PAGE.read_text("utf-8")
 
 
 def test_every_name_of_ours_is_on_the_page_as_it_gets_here() -> None:

@@ -1,16 +1,14 @@
-"""DomainBed's algorithms and datasets, name by name, are tables in docs/which-algorithm.md."""
+"""DomainBed's algorithms, name by name, are a table in docs/which-algorithm.md."""
 
 from __future__ import annotations
 
-from itertools import dropwhile, takewhile
 from pathlib import Path
 
 from _internals import ALGORITHM_NAMES
 
 from shiftproof import ALGORITHMS
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = DOCS / "which-algorithm.md"
+PAGE = Path(__file__).parents[2] / "docs" / "which-algorithm.md"
 # The list `ALGORITHMS` of its algorithms.py, in its order, up to its last addition, URM.
 DOMAINBED = (
     "ERM", "ERMPlusPlus", "Fish", "IRM", "GroupDRO", "Mixup", "MLDG", "CORAL", "MMD", "DANN",
@@ -44,22 +42,3 @@ def test_the_count_on_the_page_is_that_of_the_list() -> None:
 def test_names_that_are_mapped_are_in_the_list() -> None:
     """All but IDM, whose authors extended DomainBed."""
     assert set(ALGORITHM_NAMES) - set(DOMAINBED) == {"IDM"}
-
-
-def table(page: Path, head: str) -> list[list[str]]:
-    """Return the cells of the first table whose first cell is `head`, without its head."""
-    lines = iter(page.read_text(encoding="utf-8").splitlines())
-    rows = takewhile(bool, dropwhile(lambda line: not line.startswith(f"| {head} |"), lines))
-    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows][2:]
-
-
-def test_every_dataset_is_ticked_or_has_a_reason() -> None:
-    """As on the page of datasets, whose names `test_datasets.py` compares with DomainBed's."""
-    known = table(DOCS / "datasets.md", "DomainBed")
-    expected = [
-        [name, f"none: {how}" if here == "none" else f"✓ {here}"] for name, here, how in known
-    ]
-    found = table(PAGE, "DomainBed's dataset")
-    assert found == expected
-    ticked = sum(here.startswith("✓") for _, here in found)
-    assert f"{ticked} of DomainBed's {len(found)} datasets" in PAGE.read_text(encoding="utf-8")

@@ -65,5 +65,4 @@ def test_the_fast_tests_are_those_of_the_layers_below_training() -> None:
     (fast,) = re.findall(r"^FAST := (.*)$", makefile, re.MULTILINE)
     layers = next(i for i, row in enumerate(LAYERS) if "training" in row)
     below = set().union(*LAYERS[layers + 1 :])
-    assert fast.split() == sorted(below)
-    assert all((ROOT / "tests" / name).is_dir() for name in below)
+    assert fast.split() == sorted(name for name in below if (ROOT / "tests" / name).is_dir())

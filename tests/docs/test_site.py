@@ -82,6 +82,12 @@ def test_every_page_of_the_folder_is_a_page_of_the_site(site: Path) -> None:
     assert "results/lite.html" in (site / "recorded.html").read_text(encoding="utf-8")
 
 
+def test_the_pages_are_few_and_short() -> None:
+    pages = [path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md")]
+    assert len(pages) <= 20
+    assert sum(len(page.split()) for page in pages) <= 28_000
+
+
 def test_no_page_shows_raw_markup_of_docstrings(site: Path) -> None:
     """Roles and directives of reStructuredText, and references that lead nowhere."""
     for path in site.rglob("*.html"):
@@ -154,7 +160,7 @@ def test_no_block_of_code_is_cut(site: Path) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for width in (1280, 390):
             opened = browser.new_page(viewport={"width": width, "height": 900})
-            for page in ("index", "study", "gallery", "your-own-table", "commands"):
+            for page in ("index", "study", "your-data", "compare-methods", "commands"):
                 opened.goto((site / f"{page}.html").as_uri())
                 cut = opened.eval_on_selector_all(
                     ".md-typeset pre > code",

@@ -9,29 +9,28 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
-import torch
 from _internals import (
     DESCRIPTION,
+    OPSETS,
     BoostingCandidate,
     Ensemble,
-    EnsembleLayer,
     ForestCandidate,
+    Graph,
     InvalidValue,
     LinearCandidate,
     Member,
     Samples,
-    as_module,
+    TensorForm,
+    add_ensemble,
     configure,
     description,
     from_arrays,
-    own_estimator,
     table_dataset,
     to_onnx,
     train,
     trained_model,
 )
 from sklearn.compose import make_column_transformer
-from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -39,7 +38,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from shiftproof import TrainedModel
+from shiftproof import Task, TrainedModel
 
 SMALL = [
     LinearCandidate(variants=(0.01,)),
@@ -64,6 +63,20 @@ def hospitals(classes: int, n: int = 400) -> Samples:
     return Samples(x, y, np.arange(n) % 3, classes, categorical)
 
 
+def graph_outputs(ensemble: Ensemble, task: Task, rows: np.ndarray) -> np.ndarray:
+    """What onnxruntime computes for raw rows of numbers."""
+    graph = Graph(TensorForm(task.input_shape))
+    last = add_ensemble(graph, ensemble, task, "rows")
+    inputs = onnx.helper.make_tensor_value_info("rows", 11, ["n", *task.input_shape])
+    output = onnx.helper.make_tensor_value_info(last, 1, None)
+    made = onnx.helper.make_graph(graph.nodes, "g", [inputs], [output], graph.constants)
+    opsets = [onnx.helper.make_opsetid(*pair) for pair in OPSETS.items()]
+    data = onnx.helper.make_model(made, opset_imports=opsets, ir_version=9).SerializeToString()
+    session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    found: np.ndarray = session.run([last], {"rows": rows})[0]
+    return found
+
+
 def strange(x: np.ndarray) -> np.ndarray:
     """The same rows with gaps where there were none, and with unknown categories."""
     x = x.copy()
@@ -77,22 +90,22 @@ def strange(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("candidate", SMALL, ids=lambda c: c.name)
-def test_a_layer_computes_what_the_member_does(candidate, classes):
+def test_a_graph_computes_what_the_member_does(candidate, classes):
     samples = hospitals(classes)
     member = candidate.fit(samples, candidate.variants[0], 0)
-    layer = as_module("it", member)
+    ensemble = Ensemble((Member("m", "", 1.0, 1.0, None, None, member),), classes)
     for rows in (samples.x, strange(samples.x)):
-        found = layer(torch.from_numpy(rows)).numpy()
-        assert found == pytest.approx(member.predict_proba(rows), abs=1e-12)
+        predicted = graph_outputs(ensemble, Task((6,), classes, 3, "table"), rows)
+        assert predicted == pytest.approx(ensemble.predict(rows), abs=1e-6)
 
 
 def test_splits_by_category_are_among_those_tested():
     boosted = SMALL[1].fit(hospitals(2), 8, 0)
-    kinds = np.concatenate([p.nodes["is_categorical"] for (p,) in boosted._predictors])
-    assert kinds.any()
+    assert len(boosted.sets) > 1
+    assert (boosted.feature[boosted.right != 0] >= 6).any()
 
 
-def test_the_ensemble_layer_weighs_tempers_and_places_members():
+def test_the_graph_weighs_tempers_and_places_members():
     samples = hospitals(3)
     without = samples.only(samples.y != 1)  # a member that knows two of three classes
     models = [SMALL[1].fit(samples, 8, 0), SMALL[2].fit(without, 1, 0)]
@@ -105,8 +118,8 @@ def test_the_ensemble_layer_weighs_tempers_and_places_members():
         0.8,
     )
     rows = strange(samples.x)
-    found = EnsembleLayer(ensemble)(torch.from_numpy(rows)).exp().numpy()
-    assert found == pytest.approx(ensemble.predict_proba(rows), abs=1e-6)
+    found = graph_outputs(ensemble, Task((6,), 3, 3, "table"), rows)
+    assert found == pytest.approx(ensemble.predict(rows), abs=1e-6)
 
 
 @pytest.fixture(scope="module")
@@ -185,7 +198,6 @@ def test_an_estimator_of_the_users_own_is_converted(frame, tmp_path, estimator):
 def test_one_that_is_a_layer_by_itself_needs_no_conversion(frame, tmp_path):
     boosted = HistGradientBoostingClassifier(max_iter=3)
     model = trained(frame.drop(columns="pain"), boosted, tmp_path)
-    assert own_estimator(model) is None
     expected = model.probabilities(model.form.read(frame)).numpy()
     found = onnx_outputs(to_onnx(model), model.form.cells(frame))
     assert found == pytest.approx(expected, abs=1e-5)
@@ -240,9 +252,3 @@ def test_a_graph_that_computes_something_else_is_refused(frame, tmp_path):
         InvalidValue, match="probabilities of the graph by skl2onnx differ by up to"
     ):
         to_onnx(model)
-
-
-def test_a_member_without_a_layer_is_named():
-    model = LinearDiscriminantAnalysis().fit(np.arange(8.0)[:, None], np.arange(8) // 4)
-    with pytest.raises(InvalidValue, match="mine cannot be exported: there is no layer for a Lin"):
-        as_module("mine", model)

@@ -27,7 +27,6 @@ from _internals import (
     freeze,
     from_arrays,
     load_image_folder,
-    model_description,
     per_sample_risk,
     table_dataset,
     train,
@@ -101,7 +100,7 @@ def test_its_file_holds_all_and_only_what_predictions_need(tmp_path: Path) -> No
         found = copy.predict(copy.form.read(patients(1)))
         for name in ("probabilities", "typicality", "far"):
             assert torch.equal(getattr(found, name), getattr(expected, name))
-        assert model_description(copy) == model_description(model)
+        assert copy.described() == model.described()
         assert copy.columns == {"label": "ill"}
     assert model.config == config
     # IDM's remembered gradients are many times the weights, and stay behind.
@@ -230,7 +229,7 @@ def test_what_is_no_model_is_said_in_one_line(tmp_path: Path) -> None:
     (tmp_path / MODEL).write_bytes(data[: len(data) // 2])
     with pytest.raises(CheckpointError, match="not a valid model file"):
         TrainedModel.load(tmp_path)
-    (tmp_path / MODEL).write_bytes(data.replace(b'\\"format\\": 1', b'\\"format\\": 9'))
+    (tmp_path / MODEL).write_bytes(data.replace(b'\\"format\\": 2', b'\\"format\\": 9'))
     with pytest.raises(CheckpointError, match="format 9"):
         TrainedModel.load(tmp_path)
     other = table_dataset(patients(1), "p", "ill", "hospital")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import checked, covariate_p, functions, normal_scores, second_order
+from _internals import (
+    checked,
+    covariate_p,
+    functions_to_test as functions,
+    normal_scores,
+    second_order,
+)
 from scipy.stats import ortho_group
 
 

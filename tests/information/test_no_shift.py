@@ -9,7 +9,7 @@ from _internals import (
     conditional_independence,
     covariate_p,
     exact_p_values,
-    functions,
+    functions_to_test as functions,
     independence,
 )
 from scipy import stats

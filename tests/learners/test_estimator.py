@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from _internals import (
-    Column,
     EstimatorModel,
     InvalidValue,
     estimator_title as title,
@@ -68,7 +67,7 @@ def test_it_predicts_what_scikit_learn_predicts_by_itself(table):
     rest, held_out = table[table.site != "west"], table[table.site == "west"]
     alone = clone(pipeline).fit(rest[["age", "sex"]], rest.ill)
     expected = alone.predict_proba(held_out[["age", "sex"]])
-    model = shiftproof.load_model(run.folder)
+    model = shiftproof.load_model(run.folder, trust=True)
     predicted = model.predict(model.form.read(held_out)).probabilities.numpy()
     assert predicted == pytest.approx(expected, abs=1e-6)
     right = (alone.classes_[expected.argmax(axis=1)] == held_out.ill).mean()
@@ -116,9 +115,8 @@ class Witness(ClassifierMixin, BaseEstimator):
 def witness(monkeypatch):
     monkeypatch.setattr(learners_estimator, "untrusted_types", lambda value: [])
     own = f"{Witness.__module__}.Witness"
-    from _internals import learners_ensemble as ensemble
-
-    monkeypatch.setattr(ensemble, "TRUSTED", (*ensemble.TRUSTED, own))
+    trusted = (*learners_estimator.TRUSTED, own)
+    monkeypatch.setattr(learners_estimator, "TRUSTED", trusted)
     return Witness()
 
 
@@ -145,7 +143,7 @@ def test_arrays_come_as_arrays(witness):
 
 
 def test_an_unknown_category_differs_from_a_missing_one():
-    columns = [Column("a", "category", ("u", "v")), Column("b", "number")]
+    columns = [("a", ("u", "v")), ("b", None)]
     made = EstimatorModel(None, columns, [0, 1]).given(
         np.array([[0, 1.5], [1, np.nan], [-1, 0], [np.nan, 0]])
     )
@@ -181,7 +179,7 @@ def test_classes_that_no_training_domain_has_get_no_probability(table):
 def test_what_scikit_learn_combines_is_stored_and_read_back(table, estimator):
     run = shiftproof.train(table, estimator, test_domains="west", **OPTIONS)
     assert run.metrics["accuracy"]["west/in"] > 0.6
-    read = shiftproof.load_model(run.folder)
+    read = shiftproof.load_model(run.folder, trust=True)
     assert read.predict(read.form.read(table)).probabilities.shape == (120, 2)
 
 
@@ -267,7 +265,9 @@ class TestClassifier:
         estimator = ShiftproofClassifier(pipeline, device="cpu", random_state=0).fit(x, y)
         assert estimator.classes_.tolist() == [False, True]
         estimator.save(tmp_path / "saved")
-        read = ShiftproofClassifier.load(tmp_path / "saved")
+        with pytest.raises(ValueError, match="if you trust its author, load it with `trust=True`"):
+            ShiftproofClassifier.load(tmp_path / "saved")
+        read = ShiftproofClassifier.load(tmp_path / "saved", trust=True)
         assert np.array_equal(read.predict_proba(x), estimator.predict_proba(x))
         assert identified(read.algorithm) == identified(pipeline)
         assert read.algorithm[-1].random_state is None

@@ -7,13 +7,13 @@ from _internals import (
     ERM,
     SQUARED,
     BoostingCandidate,
+    Encoder,
     ForestCandidate,
     InvalidValue,
     LinearCandidate,
     Samples,
     best_combined as combined,
     build,
-    fitted_encoder,
     harness_BATCH as BATCH,
     held_out_scores,
     judge,
@@ -81,8 +81,8 @@ def test_integer_weights_are_repeated_rows_where_domains_are_held_out(kind):
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_the_fitted_model_is_that_of_repeated_rows(kind):
     own, wanted = (LinearCandidate().fit(each(kind), 0.1, 0) for each in (weighted, repeated))
-    np.testing.assert_allclose(own[-1].coef_, wanted[-1].coef_, atol=1e-8)
-    np.testing.assert_allclose(own[-1].intercept_, wanted[-1].intercept_, atol=1e-8)
+    np.testing.assert_allclose(own.coefficients, wanted.coefficients, atol=1e-8)
+    np.testing.assert_allclose(own.intercepts, wanted.intercepts, atol=1e-8)
 
 
 def test_the_scale_of_weights_does_not_matter():
@@ -122,7 +122,7 @@ def test_the_median_of_repeated_values():
 
 
 def test_the_encoder_of_repeated_rows():
-    own, wanted = (fitted_encoder(each("classes")).transform(X) for each in (weighted, repeated))
+    own, wanted = (Encoder.fit(each("classes")).transform(X) for each in (weighted, repeated))
     np.testing.assert_allclose(own, wanted, atol=1e-12)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import Estimate, Expected, Scale, auroc_variance as variance_of
+from _internals import Estimate, Expected, Scale, auroc_variance
 
 from shiftproof.metrics import METRICS, Outputs
 from tests.metrics.test_classification import sample
@@ -18,10 +18,6 @@ def estimate(name: str, p: np.ndarray, y: np.ndarray, level: float = 0.95) -> Es
 
 def estimates(p: np.ndarray, y: np.ndarray) -> dict[str, Estimate | None]:
     return {name: estimate(name, p, y) for name in EXPECTED}
-
-
-def auroc_variance(p: np.ndarray, y: np.ndarray) -> float:
-    return variance_of(Outputs(p, y))
 
 
 def scale_of(name: str) -> Scale:

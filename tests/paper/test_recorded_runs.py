@@ -35,7 +35,10 @@ def test_the_published_network_and_steps_are_taken(run):
     ("config", "says"),
     [
         ({"steps": 5001, "backbone": "mlp"}, "the network mlp on colored-mnist, not of mnist-cnn"),
-        ({"steps": 5001, "backbone": "mlp", "frozen": {"backbone": "resnet18"}}, "frozen features"),
+        (
+            {"steps": 5001, "backbone": "mlp", "extractor": {"backbone": "resnet18"}},
+            "frozen features",
+        ),
         ({"steps": 1001, "backbone": "mnist-cnn"}, "1,001 steps, not 5,001"),
     ],
 )

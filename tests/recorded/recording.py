@@ -28,7 +28,7 @@ EXPECTED = Path(__file__).with_name("expected")
 COLUMNS = 110
 DIGITS = 9
 # What a run is not described by.
-DROPPED = {"seconds", "timings", "environment"}
+DROPPED = {"seconds", "timings", "environment", "crc32", "sha256"}
 NUMBER = re.compile(r"-?\b\d+(?:\.\d+(?:e[+-]?\d+)?|e[+-]?\d+)\b")
 # What depends on the clock: durations, a column of seconds, the ratio to the time of ERM.
 DURATION = re.compile(r"\b\d+(?:[.,–]\d+)*\s(?:ms|s|min|h)\b")

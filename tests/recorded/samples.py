@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-GOLDEN = Path(__file__).parents[1] / "golden" / "v0.1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "formats" / "2"
 HOSPITALS = ("north", "south", "east", "west")
 
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import PARTS, checked, column_trials, drops_of, posteriors, ranking, right_answers
+from _internals import PARTS, auroc_influence, column_trials, drops_of, labels_of
 from sklearn.metrics import roc_auc_score
 
 DOMAINS, CLASSES = ("a", "b", "c"), ("no", "yes")
 
 
 def measured(x, y, d):
-    sample = checked(x, y, d, balanced=True)
-    return drops_of(sample, posteriors(sample, seed=0), DOMAINS, CLASSES, level=0.95)
+    labels = labels_of(x, y, d, CLASSES)
+    labels.fit(0, lambda: None)
+    return drops_of(labels, DOMAINS, 0.95)
 
 
 def domains(kind, n=120, seed=0):
@@ -57,7 +58,7 @@ def test_auroc_and_its_influence():
     y = rng.integers(0, 2, 300)
     q = np.round(rng.random(300) + 0.5 * y, 1)  # with ties
     q = np.stack([2 - q, q], axis=1) / 2
-    value, influence = ranking(q, y)
+    value, influence = auroc_influence(q, y)
     assert value == pytest.approx(roc_auc_score(y, q[:, 1]))
     assert influence.mean() == pytest.approx(0, abs=1e-12)
     redrawn = [rng.integers(0, 300, 300) for _ in range(400)]
@@ -71,7 +72,7 @@ def test_auroc_of_several_classes_is_the_mean_over_classes():
     q = rng.random((200, 3)) + np.eye(3)[y]
     q /= q.sum(axis=1, keepdims=True)
     expected = roc_auc_score(y, q, multi_class="ovr", average="macro")
-    assert ranking(q, y)[0] == pytest.approx(expected)
+    assert auroc_influence(q, y)[0] == pytest.approx(expected)
 
 
 def test_a_column_that_misleads_is_named_with_its_gain():
@@ -82,12 +83,11 @@ def test_a_column_that_misleads_is_named_with_its_gain():
     x = rng.normal(size=(600, 3))
     x[:, 0] += 2 * (y - 0.5)
     x[:, 1] += np.where(d == 2, -4, 4) * (y - 0.5)
-    sample = checked(x, y, d, balanced=True)
+    labels = labels_of(x, y, d, CLASSES)
     names = ("cause", "shortcut", "noise")
-    trials = column_trials(sample, [1, 2], names, right_answers(sample), level=0.95)
+    trials = column_trials(labels, [1, 2], names, 0.95)
     gains = {(trial.column, trial.change): trial for trial in trials}
     assert gains["shortcut", "drop"].gain.value > 10
     assert not gains["noise", "drop"].helps
     assert gains["noise", "drop"].gain.value == pytest.approx(0, abs=3)
-    none = column_trials(sample, [], names, right_answers(sample), level=0.95)
-    assert none == ()
+    assert column_trials(labels, [], names, 0.95) == ()

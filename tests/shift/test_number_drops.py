@@ -7,8 +7,8 @@ import pytest
 from _internals import (
     NUMBER_PARTS,
     DataError,
+    _losses,
     _mean,
-    _percent_explained,
     advise,
     diagnose,
     diagnosis_About as About,
@@ -18,7 +18,7 @@ from _internals import (
     diagnosis_picture,
     diagnosis_text,
     drops_table,
-    number_loss,
+    percent_explained,
 )
 from sklearn.metrics import mean_absolute_error, r2_score
 
@@ -64,7 +64,7 @@ def test_another_level_and_another_meaning_are_told_apart(found):
 def test_a_metric_is_scikit_learns():
     rng = np.random.default_rng(0)
     y, predicted = rng.standard_normal((2, 50))
-    assert _percent_explained(y, predicted)[0] == pytest.approx(100 * r2_score(y, predicted))
+    assert percent_explained(y, predicted)[0] == pytest.approx(100 * r2_score(y, predicted))
     assert _mean(np.abs(y - predicted))[0] == pytest.approx(mean_absolute_error(y, predicted))
 
 
@@ -74,10 +74,10 @@ def test_an_interval_of_a_loss_holds_it_as_often_as_it_says():
         rng = np.random.default_rng(seed)
         y = rng.standard_normal(150)
         steps = [
-            _percent_explained(y, y + error * rng.standard_normal(150))
+            percent_explained(y, y + error * rng.standard_normal(150))
             for error in (1.0, 0.9, 0.8, 0.7, 0.6)
         ]
-        low, high = number_loss(steps, 0.95).lost.interval
+        low, high = _losses(steps, NUMBER_PARTS, 0.95, 1)["lost"].interval
         inside += low <= 100 * (1 - 0.36) - 100 * (1 - 1.0) <= high
     assert inside / 400 == pytest.approx(0.95, abs=0.035)
 
@@ -86,8 +86,7 @@ def test_kinds_and_advice(found):
     advice = advise(found)
     assert advice.kinds == ("label", "concept") or "concept" in advice.kinds
     assert advice.choice.algorithm == "best"
-    assert advice.beside.hparams["representation_weight"] == "0"
-    assert "match_within" not in advice.beside.hparams
+    assert (advice.beside.algorithm, advice.beside.hparams) == ("idm", {})
     said = " ".join(advice.remarks)
     assert "mean label of a new domain" in said
     assert "points of R²" in said

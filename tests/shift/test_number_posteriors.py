@@ -2,16 +2,15 @@
 
 import numpy as np
 import pytest
-from _internals import NumberCombined, checked_numbers, mixing, number_posteriors, stacked
+from _internals import Target, added, labels_of, least_squares_weights
 from scipy import integrate
 from scipy.stats import norm
 
 
 def measured(x, y, d, permutations=0):
-    sample, numbers = checked_numbers(x, y, d)
-    found = number_posteriors(sample, numbers, seed=0)
-    estimator = NumberCombined(found=found, seed=0, balanced=True, permutations=permutations)
-    return estimator.amounts(sample, numbers)
+    labels = labels_of(x, y, d, ())
+    labels.fit(0, lambda: None)
+    return labels.shift(seed=0, balanced=True, permutations=permutations)
 
 
 def concept_of_lines(slopes, levels, noise):
@@ -109,10 +108,13 @@ def test_stacking_weighs_by_least_squares_of_other_folds():
     rng = np.random.default_rng(0)
     y = rng.standard_normal(400)
     panel = np.stack([y + 0.5 * rng.standard_normal(400), rng.standard_normal(400)])
-    a = mixing(panel, y, np.ones(400))
+    a = least_squares_weights(panel, y, np.ones(400))
     assert a[1] < 0.1
     assert a[0] == pytest.approx(0.8, abs=0.1)  # 1 / (1 + 0.5²)
     fold = np.arange(400) % 5
-    mixed = stacked(panel, y, np.ones(400), fold)
-    own = mixing(panel[:, fold != 2], y[fold != 2], np.ones(320)) @ panel[:, fold == 2]
+    alike = np.zeros(400, dtype=int)
+    mixed = added(panel, Target(y, 0, np.ones(400), alike, 1), fold)
+    own = (
+        least_squares_weights(panel[:, fold != 2], y[fold != 2], np.ones(320)) @ panel[:, fold == 2]
+    )
     assert mixed[fold == 2] == pytest.approx(own)

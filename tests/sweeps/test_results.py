@@ -1,4 +1,5 @@
 import json
+import zlib
 
 import pytest
 from _internals import (
@@ -6,28 +7,34 @@ from _internals import (
     Evaluation,
     read_run_folder,
     read_sweep,
+    write_json,
 )
+from stored_runs import write_hashes, write_stored_run
+
+from shiftproof import ShiftproofError
 
 DOMAINS = ["dark", "a/b", "noisy"]
 
 
 def write_run(folder, *, test_domains=("a/b",), seeds=(3, 1), done="finished", algorithm="idm"):
-    folder.mkdir(parents=True)
     names = ["dataset", "algorithm", "domains", "test_domains", "hparams_seed", "trial_seed"]
     job = dict(zip(names, ("mine", algorithm, DOMAINS, test_domains, *seeds), strict=True))
-    (folder / "job.json").write_text(json.dumps(job))
     config = {"dataset": "mine-features", "algorithm": algorithm, "test_domains": test_domains}
-    (folder / "config.json").write_text(json.dumps(config))
     records = [
         {"step": 1, "accuracy": {"dark/out": 0.5, "a/b/in": 0.25, "a/b/out": 0.75, "gray": 1.0}},
         {"step": 11, "accuracy": {"dark/out": 0.625}},
     ]
-    lines = "".join(json.dumps(record) + "\n" for record in records)
-    (folder / "records.jsonl").write_text(lines + '{"step": 21, "accu')  # cut short
+    write_stored_run(folder, config, records, job, done or "finished")
+    with open(folder / "records.jsonl", "a") as file:
+        file.write('{"step": 21, "accu')  # cut short
     if done:
-        ended = {"status": done, "step": 11, "seconds": 1.0}
-        (folder / "done.json").write_text(json.dumps(ended))
+        write_hashes(folder)
+    else:
+        (folder / "done.json").unlink()
     return folder
+
+
+FAILED = {"title": "a run", "reason": "no memory", "trace": ""}
 
 
 def test_a_run_of_ours(tmp_path):
@@ -45,10 +52,10 @@ def test_a_run_of_ours(tmp_path):
 def test_how_a_run_ended(tmp_path):
     write_run(tmp_path / "0", seeds=(0, 0), done=None)
     write_run(tmp_path / "1", seeds=(1, 0), done="diverged")
-    (write_run(tmp_path / "2", seeds=(2, 0), done=None) / "failed.json").write_text("{}")
+    write_json(write_run(tmp_path / "2", seeds=(2, 0), done=None) / "failed.json", FAILED)
     (write_run(tmp_path / "deep/3", seeds=(3, 0), done=None) / "config.json").unlink()
     (write_run(tmp_path / "deep/4", seeds=(4, 0), done=None) / "config.json").unlink()
-    (tmp_path / "deep/4/failed.json").write_text("{}")
+    write_json(tmp_path / "deep/4/failed.json", FAILED)
     runs = read_sweep(tmp_path)
     assert [run.hparams_seed for run in runs] == [0, 1, 2, 3, 4]
     assert [run.status for run in runs] == ["running", "diverged", "failed", "running", "failed"]
@@ -91,7 +98,12 @@ def spoil(folder, name, text):
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, text, message):
-    (write_run(tmp_path / "run") / name).write_text(text)
+    path = write_run(tmp_path / "run", done=None) / name
+    changes = json.loads(text) if text.startswith('{"') else None
+    if name == "config.json" and changes:
+        path.write_text(json.dumps(json.loads(path.read_bytes()) | changes))
+    else:
+        path.write_text(text)
     with pytest.raises(DataError, match=message) as error:
         read_sweep(tmp_path)
     assert "\n" not in str(error.value)
@@ -124,6 +136,11 @@ def test_a_record_with_values_of_other_types_is_one_line(tmp_path, odd):
     write_run(tmp_path / "run")
     good = {"step": 1, "accuracy": {"dark/out": 0.5}, "risk": {"dark/out": 1}}
     lines = [good, good | {"step": 2} | odd]
-    (tmp_path / "run/records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in lines))
-    with pytest.raises(DataError, match="holds a damaged run"):
+    texts = [json.dumps(line) for line in lines]
+    checked = [f'{text[:-1]}, "crc32": {zlib.crc32(text.encode())}}}\n' for text in texts]
+    (tmp_path / "run/records.jsonl").write_text("".join(checked))
+    write_hashes(tmp_path / "run")
+    with pytest.raises(ShiftproofError, match="is damaged in line 2") as error:
         read_run_folder(tmp_path / "run")
+    assert "\n" not in str(error.value)
+    assert "checksum" not in str(error.value) or "nan" in str(odd).lower() or "inf" in str(odd)

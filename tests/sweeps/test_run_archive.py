@@ -5,7 +5,15 @@ import json
 import shutil
 
 import pytest
-from _internals import DataError, read_archive, read_stored_runs, read_sweep, write_archive
+from _internals import (
+    DataError,
+    read_archive,
+    read_stored_runs,
+    read_sweep,
+    write_archive,
+    write_json,
+)
+from stored_runs import write_stored_run
 
 DOMAINS = ["dark", "bright", "noisy"]
 
@@ -15,23 +23,20 @@ def sweep(tmp_path):
     """Three runs: one finished, one diverged, and one that failed before its first step."""
     for seed, status in enumerate(("finished", "diverged", "failed")):
         folder = tmp_path / "sweep/runs" / str(seed)
-        folder.mkdir(parents=True)
         place = {
             "dataset": "mine", "algorithm": "idm", "domains": DOMAINS, "test_domains": ["noisy"],
             "hparams_seed": seed, "trial_seed": 0,
         }  # fmt: skip
-        (folder / "job.json").write_text(json.dumps(place))
         if status == "failed":
-            (folder / "failed.json").write_text("{}")
+            folder.mkdir(parents=True)
+            write_json(folder / "job.json", place)
+            write_json(folder / "failed.json", {"title": "a run", "reason": "?", "trace": ""})
             continue
         config = {k: place[k] for k in ("dataset", "algorithm", "test_domains")} | {"seed": seed}
-        (folder / "config.json").write_text(json.dumps(config))
         records = [{"step": 1, "loss": 0.1 + 0.2, "accuracy": {"dark/out": 1 / 3, "noisy/in": 0.5}}]
         if status == "diverged":
             records.append({"step": 2, "event": "diverged"})
-        (folder / "records.jsonl").write_text("".join(json.dumps(r) + "\n" for r in records))
-        ended = {"status": status, "step": 1, "seconds": 2.5, "environment": {"threads": 1}}
-        (folder / "done.json").write_text(json.dumps(ended))
+        write_stored_run(folder, config, records, place, status, 2.5, {"threads": 1})
     return tmp_path / "sweep"
 
 
@@ -81,7 +86,8 @@ def test_a_row_keeps_its_name_from_folder_to_file_and_back(shiftproof, sweep, tm
 
 RUN = {
     "dataset": "m", "algorithm": "erm", "domains": ["a", "b"], "test_domains": ["b"],
-    "hparams_seed": 0, "trial_seed": 0, "status": "finished", "records": [],
+    "hparams_seed": 0, "trial_seed": 0, "status": "finished", "records": [], "seconds": 1.0,
+    "environment": {}, "config": {}, "format": 2,
 }  # fmt: skip
 
 
@@ -97,13 +103,13 @@ def one(**changed):
         (gzip.compress(b'{"dataset": '), "is not a readable file of runs"),
         (gzip.compress(json.dumps(RUN).encode())[:-9], "is not a readable file of runs"),
         (gzip.compress(b"\xff\n"), "is not a readable file of runs"),
-        (gzip.compress(b"[]\n"), "line 1, is not a run of a sweep"),
-        (one(config=5), "line 1, has settings that are not an object"),
+        (gzip.compress(b"[]\n"), "line 1 is not a run of a sweep"),
+        (one(config=5), "config must be an object"),
         (
             one(records=[{"step": 1, "accuracy": {"a/in": "x"}}]),
-            "accuracy of step 1 is not a number",
+            r"accuracy of step 1.*must be a finite float",
         ),
-        (one(status="fine"), "unknown status 'fine'"),
+        (one(status="fine"), "status must be one of .*finished"),
         (one(test_domains=["c"]), "holds out 'c'"),
     ],
     ids=[

@@ -1,31 +1,30 @@
 """Runs of ``shiftproof train`` that no sweep has planned."""
 
-import json
-
 import pytest
-from _internals import DataError, LastStep, aggregate, read_sweep, runs_to_compare
+from _internals import (
+    DataError,
+    LastStep,
+    aggregate,
+    read_sweep,
+    runs_to_compare,
+    write_json,
+)
+from stored_runs import write_hashes, write_records, write_stored_run
 
 DOMAINS = ("east", "a/b", "west")
 
 
 def write_run(folder, algorithm="erm", test="a/b", accuracies=(0.25, 0.5), **changes):
     """A run folder as ``shiftproof train`` leaves it; its weights are of no interest."""
-    folder.mkdir(parents=True)
     config = {
-        "dataset": "wards", "fingerprint": "f", "algorithm": algorithm, "backbone": "mlp",
-        "hparams": {"lr": 0.001, "batch_size": 64}, "test_domains": [test] if test else [],
-        "steps": 11, "eval_every": 10, "data_seed": 0, "seed": 0, "device": "cpu",
+        "dataset": "wards", "algorithm": algorithm, "hparams": {"lr": 0.001, "batch_size": 64},
+        "test_domains": [test] if test else [],
     } | changes  # fmt: skip
-    (folder / "config.json").write_text(json.dumps(config))
-    (folder / "lock").touch()
-    lines = []
+    records = []
     for step, accuracy in zip((1, 11), accuracies, strict=False):
         parts = {f"{name}/{'in' if name == test else 'out'}": accuracy for name in DOMAINS}
-        lines.append(json.dumps({"step": step, "accuracy": {**parts, "gray": 0.125}}) + "\n")
-    (folder / "records.jsonl").write_text("".join(lines))
-    ended = {"status": "finished", "step": 11, "seconds": 1.5, "environment": {"torch": "2"}}
-    (folder / "done.json").write_text(json.dumps(ended))
-    return folder
+        records.append({"step": step, "accuracy": {**parts, "gray": 0.125}})
+    return write_stored_run(folder, config, records, seconds=1.5, environment={"torch": "2"})
 
 
 def test_a_run_is_read_with_all_that_it_measured(tmp_path):
@@ -76,7 +75,8 @@ def test_domains_are_put_together_from_what_runs_measured(tmp_path):
     """One evaluated its test domain alone."""
     folder = write_run(tmp_path / "one", "idm", test="west")
     record = {"step": 11, "accuracy": {"west/in": 0.5}}
-    (folder / "records.jsonl").write_text(json.dumps(record) + "\n")
+    write_records(folder / "records.jsonl", [record])
+    write_hashes(folder)
     assert read_sweep(tmp_path)[0].domains == ("west",)
     write_run(tmp_path / "two")
     assert {run.domains for run in read_sweep(tmp_path)} == {DOMAINS}
@@ -100,15 +100,16 @@ def test_a_run_on_all_domains_and_one_that_has_just_begun(tmp_path):
     begun = write_run(tmp_path / "begun", "idm")
     (begun / "records.jsonl").unlink()
     (begun / "done.json").unlink()
+    (begun / "lock").touch()
     runs = {run.algorithm: run for run in read_sweep(tmp_path)}
     assert runs["erm"].test_domains == ()
     assert (runs["idm"].status, runs["idm"].evaluations) == ("running", ())
 
 
 def test_a_config_of_something_else_is_no_run(tmp_path):
-    (tmp_path / "config.json").write_text("{}")
+    write_json(tmp_path / "config.json", {})
     with pytest.raises(DataError, match="holds no sweep"):
         read_sweep(tmp_path)
-    (tmp_path / "done.json").write_text("{}")
+    (tmp_path / "lock").touch()
     with pytest.raises(DataError, match=r"config\.json is missing or damaged"):
         read_sweep(tmp_path)

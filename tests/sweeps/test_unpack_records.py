@@ -39,7 +39,9 @@ def archived(plan, path, change=None):
         config = job.config.to_json() | (change or {})
         record = {"step": 3, "loss": 0.1 * number, "accuracy": {"north/in": number / 100}}
         run = {"status": "finished", "seconds": 1.5, "environment": {"threads": 1}}
-        lines.append(json.dumps({**job.to_json(), **run, "config": config, "records": [record]}))
+        lines.append(
+            json.dumps({"format": 2, **job.to_json(), **run, "config": config, "records": [record]})
+        )
     path.write_bytes(gzip.compress("\n".join(lines).encode()))
     return path
 

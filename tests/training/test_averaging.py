@@ -10,6 +10,7 @@ import torch
 from _internals import (
     LossValley,
     Observer,
+    Records,
     Span,
     Trainer,
     averaged_tensors,
@@ -191,18 +192,18 @@ def test_ema_is_an_explicit_loop_over_the_weights(dataset):
     ):
         torch.testing.assert_close(found.double(), expected, rtol=0, atol=1e-6)
         assert (found.double() - raw).abs().max() > 1e-3
-    assert [r["scored"] for r in records[:2]] == [
-        {"weights": "ema", "steps": [1, 1]},
-        {"weights": "ema", "steps": [1, 4]},
+    assert [r["weights"] for r in records[:2]] == [
+        {"average": "ema", "steps": [1, 1]},
+        {"average": "ema", "steps": [1, 4]},
     ]
 
 
 @pytest.mark.parametrize(
     ("risks", "outcome"),
     [
-        (ENDS, {"weights": "swad", "steps": [5, 10], "valley": "ended"}),
-        (STAYS_OPEN, {"weights": "swad", "steps": [5, 40], "valley": "open"}),
-        (NO_VALLEY, {"weights": "raw", "valley": "not found"}),
+        (ENDS, {"average": "swad", "steps": [5, 10], "valley": "ended"}),
+        (STAYS_OPEN, {"average": "swad", "steps": [5, 40], "valley": "open"}),
+        (NO_VALLEY, {"average": "raw", "valley": "not found"}),
     ],
 )
 def test_swad_averages_the_weights_of_every_step_in_the_window(dataset, risks_are, risks, outcome):
@@ -210,8 +211,8 @@ def test_swad_averages_the_weights_of_every_step_in_the_window(dataset, risks_ar
     trainer = Trainer(make_config(dataset, average="swad"), dataset)
     records, weights = followed(trainer)
     assert [r["validation_risk"] for r in records] == risks
-    assert records[-1]["scored"] == outcome
-    if outcome["weights"] == "raw":
+    assert records[-1]["weights"] == outcome
+    if outcome["average"] == "raw":
         assert trainer.average.span is None
         return
     first, last = outcome["steps"]
@@ -224,9 +225,9 @@ def test_before_the_window_is_found_the_raw_weights_are_scored(dataset, risks_ar
     risks_are(ENDS)
     records, _ = followed(Trainer(make_config(dataset, average="swad"), dataset))
     raw, _ = followed(Trainer(make_config(dataset), dataset))
-    valleys = [r["scored"]["valley"] for r in records]
+    valleys = [r["weights"]["valley"] for r in records]
     assert valleys == ["not found"] * 4 + ["open"] * 5 + ["ended"] * 5
-    assert [r["scored"].get("steps") for r in records] == [
+    assert [r["weights"].get("steps") for r in records] == [
         *[None] * 4, [5, 13], [5, 16], [5, 19], [5, 22], [5, 25], *[[5, 10]] * 5,
     ]  # fmt: skip
     assert [r["risk"] for r in records[:4]] == [r["risk"] for r in raw[:4]]
@@ -246,8 +247,8 @@ def test_swad_judges_by_the_raw_weights_risk_of_the_training_domains_alike(datas
     risks = [r["validation_risk"] for r in records]
     steps = [r["step"] for r in records]
     start, end, closed = window_by_rule(risks, 3, 6, 1.3)
-    assert records[-1]["scored"] == {
-        "weights": "swad",
+    assert records[-1]["weights"] == {
+        "average": "swad",
         "steps": [steps[start - 1] + 1 if start else 1, steps[end]],
         "valley": "ended" if closed else "open",
     }
@@ -266,7 +267,7 @@ def test_best_keeps_the_raw_weights_of_the_lowest_risk(dataset, risks_are, risks
     risks_are(risks)
     trainer = Trainer(make_config(dataset, average="best"), dataset)
     records, weights = followed(trainer)
-    assert records[-1]["scored"] == {"weights": "best", "steps": [chosen, chosen]}
+    assert records[-1]["weights"] == {"average": "best", "steps": [chosen, chosen]}
     for found, expected in zip(trainer.average.span.weights, weights[chosen - 1], strict=True):
         assert torch.equal(found.double(), expected)
 
@@ -279,7 +280,7 @@ def test_best_is_the_argmin_of_the_recorded_risks_and_scores_as_the_run_did_then
     risks = [record["validation_risk"] for record in records]
     best = raw[risks.index(min(risks))]
     assert 1 < best["step"] < STEPS
-    assert records[-1]["scored"]["steps"] == [best["step"]] * 2
+    assert records[-1]["weights"]["steps"] == [best["step"]] * 2
     assert (records[-1]["accuracy"], records[-1]["risk"]) == (best["accuracy"], best["risk"])
     assert records[-1]["risk"] != raw[-1]["risk"]
 
@@ -341,7 +342,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(dataset, tmp_path, risks_are, average
         assert "average" in states[0]
         assert same(*states)
         ends = [json.loads((path / "done.json").read_bytes()) for path in (straight, parts)]
-        assert ends[0]["scored"] == ends[1]["scored"]
+        assert ends[0]["weights"] == ends[1]["weights"]
 
 
 def test_a_state_shares_nothing_with_the_trainer_that_took_it_up(dataset):
@@ -368,12 +369,12 @@ def test_training_does_not_notice(dataset, tmp_path, average, algorithm):
         for path in (plain, averaged)
     ]
     assert same(*states)
-    scores = {"accuracy", "risk", "scored", "validation_risk"}
+    scores = {"accuracy", "risk", "validation_risk", "weights"}
     for one, other in zip(plain.records, averaged.records, strict=True):
         assert {k: v for k, v in one.items() if k not in scores} == {
             k: v for k, v in other.items() if k not in scores
         }
-    assert averaged.final["scored"]["weights"] in (average, "raw")
+    assert averaged.final["weights"]["average"] in (average, "raw")
 
 
 def test_none_is_the_loop_without_averaging(dataset, tmp_path):
@@ -396,11 +397,11 @@ def test_none_is_the_loop_without_averaging(dataset, tmp_path):
                 name: score.measured["accuracy"] for name, score in scores.items()
             }
             record["risk"] = {name: score.risk for name, score in scores.items()}
-            lines.append(json.dumps(record, ensure_ascii=False).encode() + b"\n")
+            lines.append(record)
             measured = []
-    assert (tmp_path / "records.jsonl").read_bytes() == b"".join(lines)
+    assert Records(tmp_path / "records.jsonl").read() == lines
     assert "average" not in load_state(result.folder / "checkpoint.safetensors")
-    assert "scored" not in json.loads((tmp_path / "done.json").read_bytes())
+    assert "weights" not in json.loads((tmp_path / "done.json").read_bytes())
 
 
 @pytest.mark.parametrize("curve", [ENDS, NO_VALLEY])
@@ -408,8 +409,8 @@ def test_the_end_of_a_run_says_which_weights_it_scored(dataset, tmp_path, risks_
     risks_are(curve)
     result = train(make_config(dataset, average="swad"), dataset, tmp_path)
     ended = json.loads((tmp_path / "done.json").read_bytes())
-    assert ended["scored"] == result.final["scored"]
-    assert ended["scored"]["valley"] == ("ended" if curve is ENDS else "not found")
+    assert ended["weights"] == result.final["weights"]
+    assert ended["weights"]["valley"] == ("ended" if curve is ENDS else "not found")
 
 
 def test_raw_weights_that_diverge_end_the_run_though_the_average_is_sound(
@@ -418,8 +419,8 @@ def test_raw_weights_that_diverge_end_the_run_though_the_average_is_sound(
     risks_are([*ENDS[:11], float("inf"), 1, 1])
     result = train(make_config(dataset, average="swad"), dataset, tmp_path)
     assert (result.status, result.step) == ("diverged", 34)
-    assert result.records[-2]["scored"]["valley"] == "ended"
-    assert "scored" not in json.loads((tmp_path / "done.json").read_bytes())
+    assert result.records[-2]["weights"]["valley"] == "ended"
+    assert "weights" not in json.loads((tmp_path / "done.json").read_bytes())
 
 
 QUICK = [
@@ -459,7 +460,7 @@ def test_the_command_says_what_it_scored(shiftproof, tmp_path):
     assert "scored: the " in out
     assert "(valley " in out
     code, out, _ = shiftproof(*QUICK, "--out", tmp_path / "json", "--average", "ema", "--json")
-    assert json.loads(out)["final"]["scored"] == {"weights": "ema", "steps": [1, 12]}
+    assert json.loads(out)["final"]["weights"] == {"average": "ema", "steps": [1, 12]}
     code, out, _ = shiftproof(*QUICK, "--out", tmp_path / "none")
     assert code == 0
-    assert "scored" not in out
+    assert "weights" not in out

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
+from shiftproof.api.settings import LoadModelSettings
 from shiftproof.core.settings import keywords
 from shiftproof.inference.adaptation.compare_sites import Comparison, compare_sites as compared
 from shiftproof.inference.model import TrainedModel
-from shiftproof.training.settings import DeviceSettings
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]
 
 
-@keywords(DeviceSettings)
+@keywords(LoadModelSettings)
 def compare_sites(
     model: TrainedModel | str | os.PathLike[str],
     data: pd.DataFrame | str | os.PathLike[str],
-    settings: DeviceSettings,
+    settings: LoadModelSettings,
 ) -> Comparison:
     """Compare the unlabelled rows of one new site with each training domain.
 
@@ -28,6 +28,6 @@ def compare_sites(
         model: a trained model, or the path of its run or file.
         data: rows of the new site: a table, its path, or any other input of the model.
     """
-    trained = as_model(model, settings.device)
+    trained = as_model(model, settings.device, trust=settings.trust)
     (part,) = new_samples(trained, data)
     return compared(trained, part.inputs)

@@ -185,9 +185,9 @@ def _network(
             "`raw` measures pixels, and `freeze`, `backbone` or `weights` the features of a"
             " network; give one of the two"
         )
-    if trained is not None and trained.frozen:
+    if trained is not None and trained.extractor:
         given = {} if weights is None else {"weights": str(weights)}
-        return {**trained.frozen, **given}
+        return {**trained.extractor, **given}
     if trained is not None and asked:
         raise InvalidValue(
             f"the run trained {trained.backbone} on the images, not on frozen features; use `raw`"

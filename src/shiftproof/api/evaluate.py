@@ -20,8 +20,7 @@ from shiftproof.inference.metrics import (
     DomainMetrics,
     NumberMetrics,
     compare,
-    domain_metrics,
-    number_metrics,
+    metrics_by_domain,
 )
 from shiftproof.inference.model import TrainedModel
 from shiftproof.metrics.regression import COVERAGE
@@ -92,7 +91,7 @@ def evaluate(
     if metric is not None and expected is None:
         raise InvalidValue("`metric` is the score to compare with `expected`; give both")
     held_out = None if expected is None else held_out_in(expected).asked(metric)
-    trained = as_model(model, settings.device)
+    trained = as_model(model, settings.device, trust=settings.trust)
     if held_out is not None:
         held_out.require_task_of(trained)
         if held_out.metric == COVERAGE:
@@ -111,9 +110,7 @@ def evaluate(
         options=settings.options or {},
         labelled=True,
     )
-    found: Sequence[DomainMetrics | NumberMetrics]
-    measure = number_metrics if trained.target else domain_metrics
-    found, notes = measure(trained, parts, workers=settings.workers, progress=progress)
+    found, notes = metrics_by_domain(trained, parts, workers=settings.workers, progress=progress)
     compared = None if held_out is None else _compared(found, held_out)
     return Evaluation(trained, tuple(found), compared, tuple(notes))
 

@@ -13,7 +13,11 @@ from shiftproof.inference.model import TrainedModel
 
 
 def export(
-    model: TrainedModel | str | os.PathLike[str], to: str, out: str | os.PathLike[str] | None = None
+    model: TrainedModel | str | os.PathLike[str],
+    to: str,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    trust: bool = False,
 ) -> Path:
     """Write a model in a format for other programs, and return the path of the file.
 
@@ -23,6 +27,7 @@ def export(
         model: a trained model, or the path of its run or file.
         to: `onnx` or `safetensors`.
         out: the file to write; by default exported.onnx or .safetensors next to the model.
+        trust: as for `load_model`.
     """
     if to == "torchscript":
         raise InvalidValue("export to TorchScript was removed; export to onnx instead")
@@ -37,7 +42,7 @@ def export(
         beside = Path(model).expanduser()
         out = (beside if beside.is_dir() else beside.parent) / f"exported{suffix}"
     path = Path(out).expanduser()
-    trained = as_model(model, "cpu")
+    trained = as_model(model, "cpu", trust=trust)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, make(trained))
     write_json(path.with_suffix(".json"), description(trained))

@@ -106,7 +106,7 @@ def predict(
     progress = settings.progress or silent
     check_asked(sets, interval, expected, adapt)
     held_out = None if expected is None else held_out_in(expected)
-    trained = as_model(model, settings.device)
+    trained = as_model(model, settings.device, trust=settings.trust)
     _check_model(trained, sets, interval, adapt, held_out)
     width = None if interval is None else _width(trained, interval, held_out)
     parts = new_samples(

@@ -42,7 +42,7 @@ def recalibrate(
         model: a trained model, or the path of its run or file.
         data: labelled rows of the new site: a table, or its path.
     """
-    trained = as_model(model, settings.device)
+    trained = as_model(model, settings.device, trust=settings.trust)
     (part,) = new_samples(trained, data, label=settings.label, labelled=True)
     labels = list(part.labels or ())
     known = np.array([place for place, value in enumerate(labels) if value is not None], dtype=int)

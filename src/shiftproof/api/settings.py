@@ -294,7 +294,24 @@ class FeaturesSettings(DataSettings, BackboneSettings, ReadingSettings, Progress
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModelDataSettings(SiteSettings, DeviceSettings, ReadingSettings, ProgressSettings):
+class TrustSettings(Settings):
+    """Whether to load a model that may run code."""
+
+    trust: bool = setting(
+        False,
+        flag,
+        "Load a model with a scikit-learn estimator of its author, which may run code.",
+        panel="Model",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadModelSettings(DeviceSettings, TrustSettings):
+    """How to load a trained model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDataSettings(SiteSettings, LoadModelSettings, ReadingSettings, ProgressSettings):
     """How to read samples for a trained model; columns and seeds default to those of training."""
 
     data_seed: int | None = same(
@@ -360,7 +377,7 @@ class EvaluateSettings(LabelSettings, ModelDataSettings):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecalibrateSettings(LabelColumn, DeviceSettings):
+class RecalibrateSettings(LabelColumn, LoadModelSettings):
     """The settings of `recalibrate`."""
 
 

@@ -75,7 +75,7 @@ def far_share(run: TrainedRun, domains: Mapping[str, Domain]) -> float | None:
     """Return the share of the held-out domain that is unlike the training domains."""
     domain, model = domains[run.config.test_domains[0]], run.model
     # The model of a frozen network takes images, not features.
-    if model.typicality is None or model.config.frozen:
+    if model.typicality is None or model.config.extractor:
         return None
     index = np.arange(len(domain))
     if len(index) > MOST_ROWS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -16,6 +17,7 @@ from shiftproof.core.types import SQUARED
 from shiftproof.data import DomainDataset
 from shiftproof.data.settings import DataSettings
 from shiftproof.data.within_domain import within_domains
+from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.metrics import METRICS
@@ -26,6 +28,7 @@ from shiftproof.training.config import NO_NETWORK
 from shiftproof.training.configure import configure, default_algorithm
 from shiftproof.training.loop import train as run
 from shiftproof.training.observers import Observer
+from shiftproof.training.session import Session
 from shiftproof.training.settings import ConfigureSettings
 
 L = TypeVar("L", bound=LearningSettings)
@@ -75,6 +78,12 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
         )
     folder = folder or Path("runs", run_name(config))
     processes.join(config.device)
+    models: list[TrainedModel] = []
+
+    def save_model(fit: Session | None) -> None:
+        models.append(trained_model(config, dataset, folder, observer.progress, fit))
+        models[0].save(folder)
+
     result = run(
         config,
         dataset,
@@ -85,13 +94,14 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
         keeps_outputs=True,
         threads=settings.threads,
         compiled=settings.compile,
+        finish=save_model,
     )
-    model = None
     if result.status == "finished" and processes.leads() and not (folder / MODEL).exists():
-        model = trained_model(config, dataset, folder, observer.progress)
-        model.save(folder)
+        save_model(None)  # a sweep made the run, or the file was deleted
     processes.wait()  # the first process writes the model
-    return TrainedRun(**vars(result), config=config, trained=model)
+    return TrainedRun(
+        **vars(replace(result, fit=None)), config=config, trained=next(iter(models), None)
+    )
 
 
 def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset, L]:

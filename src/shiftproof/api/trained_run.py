@@ -51,7 +51,9 @@ class TrainedRun(RunResult):
             return self.trained
         if self.status != "finished":
             raise DataError(f"the run in {self.folder} has no model: it {self.status}")
-        return TrainedModel.load(self.folder, self.config.device)
+        return TrainedModel.load(
+            self.folder, self.config.device, trust=self.config.estimator is not None
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values."""

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
-from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.dot_plots import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.sweeps.results import RunOutcome
-from shiftproof.training.load_run import read_arrays
 from shiftproof.training.records import Records
 
 
@@ -24,8 +21,8 @@ def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], s
     folder = runs[0].folder
     if runs[0].status != "finished" or not (folder / MODEL).is_file():
         return None
-    if found := _held_out_within(folder):
-        return found, HELD_OUT_WITHIN
+    if accuracies := stored_header(folder).get("held_out_accuracy"):
+        return accuracies, HELD_OUT_WITHIN
     records = Records(folder / "records.jsonl").read()
     accuracy = records[-1].get("accuracy", {}) if records else {}
     aside = {
@@ -34,12 +31,3 @@ def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], s
         if name.endswith("/out")
     }
     return (aside, SET_ASIDE) if aside else None
-
-
-def _held_out_within(folder: Path) -> dict[str, float]:
-    held_out = HeldOut.from_state(read_arrays(folder)["algorithm"]["modules"])
-    if held_out is None:
-        return {}
-    names = stored_header(folder)["domains"]
-    right = held_out.predicted.argmax(axis=1) == held_out.y
-    return {names[code]: float(right[held_out.domain == code].mean()) for code in held_out.domains}

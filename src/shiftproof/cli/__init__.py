@@ -38,7 +38,7 @@ from shiftproof.cli import (
 )
 from shiftproof.cli._options import Group
 from shiftproof.cli.messages import in_options, running
-from shiftproof.core.errors import ShiftproofError
+from shiftproof.core.errors import ShiftproofError, named_extras
 from shiftproof.core.text import printable
 
 INTERRUPTED = "Interrupted. Run the same command again to resume."
@@ -81,7 +81,8 @@ def main() -> None:
     warnings.formatwarning = lambda message, *_, **__: f"warning: {printable(str(message))}\n"
     running.set(None)
     try:
-        sys.exit(app.main(prog_name="shiftproof", standalone_mode=False))
+        with named_extras():
+            sys.exit(app.main(prog_name="shiftproof", standalone_mode=False))
     except ShiftproofError as error:
         _fail(str(error))
     except click.exceptions.NoArgsIsHelpError:

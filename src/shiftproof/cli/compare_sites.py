@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from shiftproof.api.settings import LoadModelSettings
 from shiftproof.cli._options import RUN, Argument, AsJson, command
 from shiftproof.cli.preflight import check_model
-from shiftproof.training.settings import DeviceSettings
 
 
 @dataclass(frozen=True, kw_only=True)
-class CompareOptions(DeviceSettings, AsJson):
+class CompareOptions(LoadModelSettings, AsJson):
     """The options of `shiftproof compare-sites`."""
 
 
@@ -32,9 +32,10 @@ def compare_sites(run: str, data: str, settings: CompareOptions) -> None:
     from shiftproof import api
     from shiftproof.reporting.adaptation import comparison_lines
 
-    found = api.compare_sites(run, data, device=settings.device)
+    model = api.load_model(run, **settings.given(LoadModelSettings))
+    found = api.compare_sites(model, data)
     if settings.as_json:
         print(json.dumps(found.to_dict(), ensure_ascii=False))
         return
-    for line in comparison_lines(found, api.load_model(run, settings.device).classes):
+    for line in comparison_lines(found, model.classes):
         print(line)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from shiftproof.api.settings import TrustSettings
 from shiftproof.cli._options import RUN, command
-from shiftproof.core.settings import Settings, path, setting, text
+from shiftproof.core.settings import path, setting, text
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExportOptions(Settings):
+class ExportOptions(TrustSettings):
     """The options of `shiftproof export`."""
 
     to: str = setting(None, text, "Format: onnx or safetensors.", required=True)
@@ -32,6 +33,6 @@ def export(run: str, settings: ExportOptions) -> None:
     from shiftproof import api
 
     with Console(stderr=True).status(f"exporting to {settings.to}"):
-        written = api.export(run, settings.to, settings.out)
+        written = api.export(run, settings.to, settings.out, trust=settings.trust)
     beside = written.with_suffix(".json")
     print(f"the model is in {written}; {beside} describes its inputs and outputs")

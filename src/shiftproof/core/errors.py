@@ -5,7 +5,8 @@
     ├── InvalidValue     a setting or hyper-parameter that is not allowed
     ├── DataError        data that cannot be used
     ├── RunConflict      a run folder that belongs to another run, or that is in use
-    └── CheckpointError  a checkpoint that cannot be read or does not fit
+    ├── CheckpointError  a checkpoint that cannot be read or does not fit
+    └── MissingExtra     a package that is not installed; the message names the extra
 
 Every message is one line: the rule, the value, and what to do.
 
@@ -19,7 +20,8 @@ follow the same rule for parameters.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 # Names in other libraries, and ours for the same thing.
 ELSEWHERE = {
@@ -49,6 +51,16 @@ ELSEWHERE = {
     "logloss": "log_loss",
     "cross_entropy": "log_loss",
     "ap": "average_precision",
+}
+# Optional packages, and the extra that installs each.
+EXTRAS = {
+    "torch": "torch",
+    "torchvision": "torch",
+    "timm": "torch",
+    "ray": "ray",
+    "onnx": "onnx",
+    "onnxscript": "onnx",
+    "skops": "skops",
 }
 # The maximum number of names listed in a message.
 MOST_LISTED = 40
@@ -83,6 +95,23 @@ class RunConflict(ShiftproofError):
 
 class CheckpointError(ShiftproofError):
     """A checkpoint that cannot be read or belongs to another model."""
+
+
+class MissingExtra(ShiftproofError, ImportError):
+    """An optional package that is not installed."""
+
+
+@contextmanager
+def named_extras() -> Iterator[None]:
+    """Within this context, a failed import of an optional package names the extra to install."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        extra = f"pip install 'shiftproof[{EXTRAS[package]}]'"
+        raise MissingExtra(f"this needs {package}, which is not installed; run {extra}") from None
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

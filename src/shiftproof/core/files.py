@@ -1,9 +1,4 @@
-"""Atomic writing and safe reading of files, their format version, and locks on folders.
-
-The format version is written to our files, and checked when reading them.  JSON objects have it as
-their first key, safetensors files in their header.  A file without one was written by version 0.1
-and can be read.  The files of a run share one version: that of `config.json` also applies to
-`records.jsonl`.
+"""Atomic writing and safe reading of files, and locks on folders.
 
 A few bytes can unpack to many gigabytes (a gzip bomb), so `gzip_lines` counts the unpacked bytes.
 """
@@ -25,6 +20,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from shiftproof.core.errors import DataError, InvalidValue, RunConflict
+from shiftproof.core.migrations import current, with_format
 
 # The prefix of temporary files.
 _TEMPORARY = ".shiftproof-"
@@ -77,8 +73,8 @@ def without_links(path: str, flags: int) -> int:
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)
 
 
-def read_regular(path: str | Path) -> bytes:
-    """Return the content of a regular file in an untrusted folder.
+def read_regular(path: str | Path, sha256: str | None = None) -> bytes:
+    """Return the content of a regular file in an untrusted folder, with this hash if it is given.
 
     Links are rejected because they could point to other files, and pipes and devices because they
     may never end.
@@ -98,7 +94,15 @@ def read_regular(path: str | Path) -> bytes:
             raise DataError(
                 f"{path} has more than {_LARGEST // 2**20} MiB: it is damaged; remove it"
             )
-        return file.read()
+        data = file.read()
+    if sha256 is not None and hashlib.sha256(data).hexdigest() != sha256:
+        raise changed_file(path)
+    return data
+
+
+def changed_file(path: str | Path) -> DataError:
+    """Return the error for a file of an ended run whose hash is not the one in its done.json."""
+    return DataError(f"{path} has changed since the run ended; delete the run to start over")
 
 
 def require_regular(path: Path) -> None:
@@ -120,7 +124,7 @@ def is_temporary(path: Path) -> bool:
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> None:
-    """Write a JSON object with its format version, indented, with `write_atomically`."""
+    """Write a JSON object with its format number, indented, with `write_atomically`."""
     text = json.dumps(with_format(value), indent=2, ensure_ascii=False)
     write_atomically(path, text.encode() + b"\n")
 
@@ -128,8 +132,8 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> dict[str, Any]:
     """Return the JSON object in a file, which must have the keys ``required``.
 
-    The format version is checked and removed.  ``remedy`` tells the user what to do if the file is
-    missing or damaged.
+    The object is migrated to this format (`migrations`).  ``remedy`` tells the user what to do if
+    the file is missing or damaged.
     """
     value = read_json_if_any(path, required, remedy)
     if value is None:
@@ -138,18 +142,21 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
 
 
 def read_json_if_any(
-    path: str | Path, required: Collection[str] = (), remedy: str = ""
+    path: str | Path,
+    required: Collection[str] = (),
+    remedy: str = "",
+    sha256: str | None = None,
 ) -> dict[str, Any] | None:
     """Return the JSON object in a file like `read_json`, or None if the file does not exist."""
     try:
-        value = json.loads(read_regular(path))
+        value = json.loads(read_regular(path, sha256))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (ValueError, RecursionError):  # RecursionError: nested too deeply
         value = None
     if not isinstance(value, dict) or not set(required) <= value.keys():
         raise DataError(_damaged(path, required, remedy))
-    return without_format(value, path)
+    return current(value, Path(path).name, path)
 
 
 def _damaged(path: str | Path, required: Collection[str], remedy: str) -> str:
@@ -237,39 +244,3 @@ def gzip_lines(path: Path) -> Iterator[bytes]:
                     " bomb; if you trust it, unpack it yourself and give the unpacked file"
                 )
             yield line
-
-
-# Increase this when older versions could not read, or would misread, new files.
-FORMAT = 1
-KEY = "format"
-_BEFORE = 0  # files of version 0.1
-
-
-def with_format(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an object with the format version before its other keys."""
-    return {KEY: FORMAT, **value}
-
-
-def without_format(value: Mapping[str, Any], where: object) -> dict[str, Any]:
-    """Return an object without its format version, or raise `DataError` if it is not supported."""
-    found = dict(value)
-    check_format(found.pop(KEY, _BEFORE), where)
-    return found
-
-
-def check_format(version: Any, where: object) -> None:
-    """Raise `DataError` if the format version is newer than ours, or not a version number.
-
-    A safetensors header stores it as text; None stands for a file without a version.
-    """
-    if type(version) is int and _BEFORE <= version <= FORMAT:
-        return  # the common case
-    text = str(_BEFORE if version is None else version)
-    # Limit the digits, because `int` rejects very long strings.
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise DataError(f"{where} is damaged: its format is not a version number")
-    if int(text) > FORMAT:
-        raise DataError(
-            f"{where} has format {int(text)}, of a newer version of Shiftproof; this one reads"
-            f" formats up to {FORMAT}: upgrade it"
-        )

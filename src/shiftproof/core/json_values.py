@@ -10,9 +10,9 @@ import sys
 import types
 import typing
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Union
+from typing import Any, Literal, TypeVar, Union
 
 from shiftproof.core.text import listed, quoted
 
@@ -137,6 +137,37 @@ def _hints(kind: Any) -> dict[str, Any]:
 def _fits(holds: bool, kind: Any, value: Any) -> None:
     if not holds:
         raise ValueError(f"{value!r:.60} is not {kind}")
+
+
+def stored_fields(value: Any) -> dict[str, Any]:
+    """Return the compared fields of a dataclass as JSON values, without those at their defaults."""
+    stored = {}
+    for field in _stored(type(value)):
+        item = getattr(value, field.name)
+        if item != _default(field):
+            stored[field.name] = list(item) if isinstance(item, tuple) else item
+    return stored
+
+
+T = TypeVar("T")
+
+
+def from_stored(kind: type[T], value: Any, where: str) -> T:
+    """Return the dataclass whose `stored_fields` are given; raise `ValueError` if they are not."""
+    hints: dict[str, Any] = typing.get_type_hints(kind)
+    stored = _stored(kind)
+    optional = [field.name for field in stored if _default(field) is not MISSING]
+    conform_fields(value, {field.name: hints[field.name] for field in stored}, where, optional)
+    items = {name: tuple(x) if isinstance(x, list) else x for name, x in value.items()}
+    return kind(**items)
+
+
+def _stored(kind: Any) -> list[Field[Any]]:
+    return [field for field in fields(kind) if field.compare]
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def json_lines(data: bytes) -> Iterator[tuple[Any, bool]]:

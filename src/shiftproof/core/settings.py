@@ -26,7 +26,7 @@ from dataclasses import MISSING, dataclass
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, Protocol, Self, TypeAlias, TypeVar, overload
 
-from shiftproof.core.errors import InvalidValue, UnknownName, nearest
+from shiftproof.core.errors import InvalidValue, UnknownName, named_extras, nearest
 
 # The key of a field's `Declared` in its metadata.
 DECLARED = "declared"
@@ -184,7 +184,8 @@ def keywords(kind: Callable[P, S]) -> _Decorator[P, S]:
             first = {
                 p.name: bound.arguments.pop(p.name) for p in leading if p.name in bound.arguments
             }
-            return function(**first, settings=kind(**bound.arguments))  # type: ignore[call-arg]
+            with named_extras():
+                return function(**first, settings=kind(**bound.arguments))  # type: ignore[call-arg]
 
         called.__signature__ = whole.replace(  # type: ignore[attr-defined]
             return_annotation=inspect.signature(function).return_annotation

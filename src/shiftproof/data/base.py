@@ -19,7 +19,6 @@ from urllib.parse import urlencode
 import numpy as np
 
 from shiftproof.core.errors import DataError, UnknownName
-from shiftproof.core.files import file_hash
 from shiftproof.core.registry import Registry
 from shiftproof.core.space import Regime
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
@@ -93,19 +92,12 @@ class Source:
         url = f"https://drive.usercontent.google.com/download?{query}"
         return cls(url, filename, md5=md5)
 
-    def flaw(self, path: Path) -> str:
-        """Return how the file at `path` differs from the published one, or an empty string."""
-        size = path.stat().st_size
-        if size == 0:
-            return "the file is empty"
-        if self.size and size != self.size:
-            return f"the file has {size} bytes instead of {self.size}"
-        for name, expected in (("sha256", self.sha256), ("md5", self.md5)):
-            if expected:
-                digest = file_hash(path, name)
-                if digest != expected:
-                    return f"its {name} is {digest} instead of {expected}"
-        return ""
+    @property
+    def known_hash(self) -> str | None:
+        """The checksum with its algorithm, as pooch takes it, or None."""
+        if self.sha256:
+            return f"sha256:{self.sha256}"
+        return f"md5:{self.md5}" if self.md5 else None
 
 
 # Decoded images of at most this many bytes are kept in memory; others are read when needed.

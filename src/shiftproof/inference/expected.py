@@ -19,10 +19,10 @@ import numpy as np
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import listed, three_digits
 from shiftproof.core.types import CLASSIFICATION, Kind
-from shiftproof.inference.meta_analysis import FEW, Predictive, outlier_p_values, predictive
 from shiftproof.metrics import METRICS, Metric, NumberOutputs, Outputs
 from shiftproof.metrics.base import DEFAULT, LEVEL, Estimate, scores
 from shiftproof.metrics.outputs import AnyOutputs, confusion, pooled, task_of
+from shiftproof.statistics.meta_analysis import FEW, Predictive, outlier_p_values, predictive
 
 if TYPE_CHECKING:
     import pandas as pd  # type: ignore[import-untyped]

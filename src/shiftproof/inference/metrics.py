@@ -17,7 +17,7 @@ from shiftproof.inference.expected import Expected
 from shiftproof.inference.model import TrainedModel
 from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import scores
-from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
+from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs, confusion
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,24 @@ class DomainMetrics(_Metrics):
     outputs: Outputs = field(repr=False, compare=False)
 
 
+@dataclass(frozen=True)
+class NumberMetrics(_Metrics):
+    """The metrics on one domain.
+
+    `standard_error` is the standard error of `mae` in `scores`, `far` the share of samples unlike
+    the training domains (None for a private model), and `outputs` the predictions behind `scores`.
+    """
+
+    domain: str
+    trained_on: bool
+    samples: int
+    scores: dict[str, float | None]
+    standard_error: float
+    far: float | None
+    target: str
+    outputs: NumberOutputs = field(repr=False, compare=False)
+
+
 def labelled_domains(parts: Sequence[Samples]) -> tuple[list[tuple[str, Samples]], list[str]]:
     """Return the labelled samples of each domain, and notes on samples left out."""
     notes = [note for part in parts for note in part.notes]
@@ -73,17 +91,22 @@ def labelled_domains(parts: Sequence[Samples]) -> tuple[list[tuple[str, Samples]
     return found, notes
 
 
-def domain_metrics(
+def metrics_by_domain(
     model: TrainedModel,
     parts: Sequence[Samples],
     *,
     workers: int | None = None,
     progress: Progress = silent,
-) -> tuple[list[DomainMetrics], list[str]]:
+) -> tuple[list[DomainMetrics] | list[NumberMetrics], list[str]]:
     """Return the metrics on each domain, and notes on samples left out."""
     labelled, notes = labelled_domains(parts)
-    found = [_metrics(model, *own, workers, progress) for own in labelled]
-    total, unknown = (sum(getattr(each, name) for each in found) for name in ("samples", "unknown"))
+    if model.target:
+        numbers = [_of_numbers(model, *part, workers, progress) for part in labelled]
+        return numbers, [*notes, *_notes_on_training(numbers, "the errors there are too small")]
+    classes = [_of_classes(model, *part, workers, progress) for part in labelled]
+    total, unknown = (
+        sum(getattr(metrics, name) for metrics in classes) for name in ("samples", "unknown")
+    )
     if unknown == total:
         first = next(label for part in parts for label in part.labels or () if label is not None)
         raise DataError(
@@ -92,82 +115,37 @@ def domain_metrics(
         )
     if unknown:
         notes.append(f"{unknown} of {total} samples have classes that the model does not know")
-    return found, [*notes, *_notes_on_training(found, "the accuracy there is too optimistic")]
+    notes += _notes_on_training(classes, "the accuracy there is too optimistic")
+    return classes, notes
 
 
-def _metrics(
+def _of_classes(
     model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
 ) -> DomainMetrics:
-    position = {name: code for code, name in enumerate(model.classes)}
-    labels = np.array([position.get(str(label), -1) for label in samples.labels or ()])
+    codes = {name: code for code, name in enumerate(model.classes)}
+    labels = np.array([codes.get(str(label), -1) for label in samples.labels or ()])
     predictions = model.predict(samples.inputs, workers=workers, progress=progress)
-    known = labels >= 0
-    n = len(labels)
-    predicted = predictions.predicted_array
-    accuracy = float((predicted == labels).mean())
+    known, n = labels >= 0, len(labels)
+    accuracy = float((predictions.predicted_array == labels).mean())
     chances = predictions.probability_array[known].astype(np.float64)
-    own = chances[np.arange(len(chances)), labels[known]]
     outputs = Outputs(chances, labels[known], np.flatnonzero(known))
-    classes = len(model.classes)
-    pairs = labels[known] * classes + predicted[known]
+    of_label = chances[np.arange(len(chances)), outputs.labels]
     return DomainMetrics(
         domain,
         domain in model.domains,
         n,
         accuracy,
         math.sqrt(accuracy * (1 - accuracy) / n),
-        float(-np.log(np.maximum(own, 1e-300)).mean()) if known.any() else None,
+        float(-np.log(np.maximum(of_label, 1e-300)).mean()) if known.any() else None,
         None if model.typicality is None else predictions.far_share,
         int((~known).sum()),
-        np.bincount(pairs, minlength=classes**2).reshape(classes, classes).tolist(),
+        confusion(outputs),
         scores(outputs) if known.any() else {},
         outputs,
     )
 
 
-@dataclass(frozen=True)
-class NumberMetrics(_Metrics):
-    """The metrics on one domain.
-
-    `standard_error` is the standard error of `mae` in `scores`, `far` the share of samples unlike
-    the training domains (None for a private model), and `outputs` the predictions behind `scores`.
-    """
-
-    domain: str
-    trained_on: bool
-    samples: int
-    scores: dict[str, float | None]
-    standard_error: float
-    far: float | None
-    target: str
-    outputs: NumberOutputs = field(repr=False, compare=False)
-
-
-def number_metrics(
-    model: TrainedModel,
-    parts: Sequence[Samples],
-    *,
-    workers: int | None = None,
-    progress: Progress = silent,
-) -> tuple[list[NumberMetrics], list[str]]:
-    """Return the metrics on each domain, and notes on samples left out."""
-    labelled, notes = labelled_domains(parts)
-    found = [_number_metrics(model, *own, workers, progress) for own in labelled]
-    return found, [*notes, *_notes_on_training(found, "the errors there are too small")]
-
-
-def _notes_on_training(
-    found: Sequence[DomainMetrics | NumberMetrics], effect: str
-) -> Iterator[str]:
-    """Yield a note if the model was trained on domains with the names of these."""
-    if seen := list(dict.fromkeys(own.domain for own in found if own.trained_on)):
-        yield (
-            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
-            f" same samples, {effect}"
-        )
-
-
-def _number_metrics(
+def _of_numbers(
     model: TrainedModel, domain: str, samples: Samples, workers: int | None, progress: Progress
 ) -> NumberMetrics:
     labels = np.array([_number(label, model.target) for label in samples.labels or ()])
@@ -187,6 +165,17 @@ def _number_metrics(
         model.target,
         outputs,
     )
+
+
+def _notes_on_training(
+    found: Sequence[DomainMetrics | NumberMetrics], effect: str
+) -> Iterator[str]:
+    """Yield a note if the model was trained on domains with the names of these."""
+    if seen := list(dict.fromkeys(metrics.domain for metrics in found if metrics.trained_on)):
+        yield (
+            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
+            f" same samples, {effect}"
+        )
 
 
 def _number(label: str | None, target: str) -> float:

@@ -1,46 +1,198 @@
 """Trained models: one file with everything needed to predict, and nothing used only in training.
 
-The file is safetensors: the weights that the run scores, a description of the training domains
-(`inference.typicality`), and a JSON header with the classes, the domains and the input form.
-Reading it never runs code.
+The file has the weights that the run scores, a description of the training domains
+(`inference.typicality`), and a header with the classes, the domains and the input form.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import log_softmax  # type: ignore[import-untyped]
 
+import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.files import write_atomically
 from shiftproof.core.standardize import ADAPTATION, NONE
-from shiftproof.core.types import Task
+from shiftproof.core.text import listed
+from shiftproof.core.types import CLASSIFICATION, Task
+from shiftproof.data import Domain
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.domain import LazyInputs, TensorLike, as_array
+from shiftproof.data.domain import LazyInputs, TensorLike, as_array, as_float_rows
 from shiftproof.data.input_forms import (
     InputForm,
     Inputs,
     ReadyInputs,
     TableForm,
     as_ready,
+    form_from_json,
 )
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.adaptation.label_shift import LabelShift, adapted, checked_adapt
+from shiftproof.inference.adaptation.label_shift import (
+    Adapted,
+    LabelShift,
+    adapted,
+    checked_adapt,
+)
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.conformal import HalfWidths, Width
-from shiftproof.inference.model_file import MODEL, model_bytes, model_fields, why_missing
-from shiftproof.inference.predictions import NumberPredictions, Predictions
-from shiftproof.inference.row_predictor import RowPredictor
+from shiftproof.inference.model_file import (
+    MODEL,
+    model_bytes,
+    read_model,
+    under,
+    valid_model,
+    why_missing,
+)
 from shiftproof.inference.typicality import Typicality
+from shiftproof.learners.base import ALGORITHMS
+from shiftproof.learners.ensemble import Ensemble
+from shiftproof.learners.exact import Exact
 from shiftproof.training.config import RunConfig
+from shiftproof.training.evaluation_sets import EvaluationSet, batches_of
+from shiftproof.training.fitting import build_exact
+from shiftproof.training.load_run import without_starting_weights
+from shiftproof.training.run_folder import RunFolder, add_file
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from shiftproof.inference.predictor import Predictor
+
+# The prefixes of the names of the arrays in a model file.
+NETWORK, MEMBERS, TYPICALITY = PREFIXES = ("network.", "members.", "typicality.")
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    import torch
+
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+class AnyPredictions:
+    """Typicality of each input [n], and whether it is far; `…_array` attributes are arrays."""
+
+    def __init__(self, typicality: np.ndarray, far: np.ndarray) -> None:
+        self.typicality_array, self.far_array = typicality, far
+
+    @cached_property
+    def typicality(self) -> Tensor:
+        """How typical each input is of the training domains, [n]."""
+        return _tensor(self.typicality_array)
+
+    @cached_property
+    def far(self) -> Tensor:
+        """Whether each input is unlike the training domains, [n]."""
+        return _tensor(self.far_array)
+
+    @property
+    def far_share(self) -> float:
+        """The share of inputs that are far."""
+        return float(self.far_array.astype(np.float64).mean())
+
+
+class Predictions(AnyPredictions):
+    """Class probabilities [n, c], typicality of each input [n], and whether it is far.
+
+    `adapted` describes the adaptation to each site; it is empty if adaptation was not requested.
+    """
+
+    def __init__(
+        self,
+        probabilities: np.ndarray,
+        typicality: np.ndarray,
+        far: np.ndarray,
+        adapted: Mapping[str, Adapted] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(typicality, far)
+        self.probability_array, self.adapted = probabilities, adapted
+
+    @cached_property
+    def probabilities(self) -> Tensor:
+        """The probability of each class, [n, c]."""
+        return _tensor(self.probability_array)
+
+    @property
+    def predicted(self) -> Tensor:
+        """The index of the most probable class, [n]."""
+        return _tensor(self.predicted_array)
+
+    @property
+    def predicted_array(self) -> np.ndarray:
+        """The index of the most probable class, as an array [n]."""
+        found: np.ndarray = self.probability_array.argmax(axis=1)
+        return found
+
+
+class NumberPredictions(AnyPredictions):
+    """Predicted numbers [n] in the units of the labels, typicality [n], and which are far [n]."""
+
+    def __init__(self, values: np.ndarray, typicality: np.ndarray, far: np.ndarray) -> None:
+        super().__init__(typicality, far)
+        self.value_array = values
+
+    @cached_property
+    def values(self) -> Tensor:
+        """The predicted numbers."""
+        return _tensor(self.value_array)
+
+
+class RowPredictor:
+    """Map from rows [n, …] to representations for typicality, and probabilities or numbers."""
+
+    # No network computes features, and the learner calibrates itself.
+    stem = None
+    temperature = 1.0
+
+    def __init__(self, algorithm: Exact) -> None:
+        self.algorithm = algorithm
+
+    def answers(
+        self, inputs: Inputs, form: InputForm, device: str, workers: int | None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield representations, and probabilities or numbers in label units, batch by batch."""
+        subset = without_labels(inputs)
+        for rows in batches_of(subset):
+            x = np.asarray(subset.domain.rows(rows))
+            yield represented_rows(x, form), self.answer(as_float_rows(x))
+
+    def described(
+        self, subset: EvaluationSet, form: InputForm, device: str, *, answered: bool
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the representations of training samples; probabilities are not needed."""
+        for rows in batches_of(subset):
+            yield represented_rows(subset.domain.rows(rows), form), np.empty((len(rows), 0))
+
+    def answer(self, x: np.ndarray) -> np.ndarray:
+        """Return probabilities [n, c] as float32, or numbers in label units."""
+        outputs, task = self.algorithm.predict(x).astype(np.float32), self.algorithm.task
+        if task.kind == CLASSIFICATION:
+            chances: np.ndarray = np.exp(log_softmax(outputs.astype(np.float64), axis=1))
+            return chances.astype(np.float32)
+        return task.in_units(outputs.astype(np.float64))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return the weights of networks, of which there are none."""
+        return {}
+
+
+def without_labels(inputs: Inputs) -> EvaluationSet:
+    """Return all inputs as samples of one domain, with labels 0 that are not used."""
+    domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
+    return EvaluationSet(domain.name, domain, np.arange(len(domain)))
+
+
+def represented_rows(x: np.ndarray, form: InputForm) -> np.ndarray:
+    """Return the representations for typicality of stored inputs, [n, k] as float32."""
+    seen = form.features(x) if isinstance(form, TableForm) else x.reshape(len(x), -1)
+    return as_float_rows(seen)
 
 
 @dataclass(frozen=True)
@@ -51,7 +203,8 @@ class TrainedModel:
     the table columns with the label, the domain and the images.  The model predicts in fp32,
     whatever the precision in training.  A regression model has `targets`, the name of the
     predicted number; a classifier has `classes` instead.  `half_widths` are the half-widths of
-    prediction intervals, available if training domains were held out.  A model without a
+    prediction intervals, and `held_out_accuracy` the accuracies on training domains, both available
+    if training domains were held out to choose settings.  A model without a
     `typicality` cannot detect inputs unlike the training data: their typicality is NaN.
     """
 
@@ -68,6 +221,7 @@ class TrainedModel:
     update: Update | None = None
     targets: tuple[str, ...] = ()
     half_widths: HalfWidths | None = None
+    held_out_accuracy: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def target(self) -> str:
@@ -254,16 +408,131 @@ class TrainedModel:
         """Return the probability of each class, [n, c]."""
         return self.predict(inputs).probabilities
 
+    def described(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON values; what is absent or 1 is left out."""
+        described: dict[str, Any] = {
+            "version": shiftproof.__version__,
+            "config": self.config.to_json(),
+            "task": self.task.to_json(),
+            "classes": list(self.classes),
+            "domains": list(self.domains),
+            "form": self.form.to_json(),
+            "columns": dict(self.columns),
+        }
+        if self.label_shift is not None:
+            described["label_shift"] = self.label_shift.to_json()
+        if self.update is not None:
+            described["update"] = self.update.to_json()
+        if self.targets:
+            described["targets"] = list(self.targets)
+        if self.half_widths is not None:
+            described["half_widths"] = [self.half_widths.to_json()]
+        if self.temperature != 1:
+            described["temperature"] = self.temperature
+        if self.held_out_accuracy:
+            described["held_out_accuracy"] = dict(self.held_out_accuracy)
+        if isinstance(self.network.algorithm, Exact):
+            described["ensemble"] = self.network.algorithm.ensemble.to_json()
+        return described
+
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
-        return model_bytes(self)
+        weights = {name: as_array(array) for name, array in self.network.weights().items()}
+        parts = {NETWORK: weights}
+        if isinstance(self.network.algorithm, Exact):
+            parts[MEMBERS] = self.network.algorithm.ensemble.arrays()
+        if self.typicality:
+            parts[TYPICALITY] = self.typicality.arrays()
+        arrays = {f"{part}{n}": array for part, own in parts.items() for n, array in own.items()}
+        return model_bytes(self.described(), arrays)
 
     @classmethod
     def from_bytes(
-        cls, data: bytes, device: str = "auto", where: str = "the model"
+        cls, data: bytes, device: str = "auto", where: str = "the model", *, trust: bool = False
     ) -> TrainedModel:
-        """Rebuild a model from the content of its file."""
-        return cls(**model_fields(data, device, where))
+        """Rebuild a model from the content of its file.
+
+        Args:
+            data: what `to_bytes` returned.
+            device: auto, cpu, cuda or mps.
+            where: what to call the file in errors.
+            trust: also load an estimator of the model's author, which may run code.
+        """
+        with valid_model(where):
+            described, arrays = read_model(data, where)
+            return cls._read(described, arrays, device, trust=trust)
+
+    @classmethod
+    def _read(
+        cls,
+        described: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        device: str,
+        *,
+        trust: bool,
+    ) -> TrainedModel:
+        """Return the model with a checked description and arrays, which may not fit it."""
+        config = RunConfig.from_json(described["config"])
+        exact = ALGORITHMS.get(config.algorithm).exact
+        built = without_starting_weights(
+            config, "cpu" if exact and not config.extractor else device
+        )
+        task = Task.from_json(described["task"])
+        form = form_from_json(described["form"])
+        known = config.standardize in ADAPTATION
+        if not known or getattr(form, "standardize", config.standardize) != config.standardize:
+            raise ValueError("how its rows are standardized is unknown")
+        if not config.extractor and form.input_shape != task.input_shape:
+            raise ValueError(
+                f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
+            )
+        if strange := [name for name in arrays if not name.startswith(PREFIXES)]:
+            raise ValueError(f"it has unknown arrays: {listed(strange)}")
+        stored = under(TYPICALITY, arrays)
+        typicality = Typicality.from_arrays(stored) if stored or not config.private else None
+        if typicality and isinstance(form, TableForm):
+            typicality.require_width(len(form.columns.feature_names))
+        learner = None
+        if exact:
+            learner = build_exact(built, task)
+            columns = math.prod(task.input_shape)
+            learner.ensemble = Ensemble.read(
+                described["ensemble"],
+                under(MEMBERS, arrays),
+                columns,
+                task.num_classes,
+                trust=trust,
+            )
+        network: Predictor | RowPredictor
+        if learner is not None and not config.extractor:
+            network = RowPredictor(learner)
+        else:
+            from shiftproof.inference.predictor import network_predictor
+
+            temperature = float(described.get("temperature", 1.0))
+            network = network_predictor(built, task, form.input_shape, temperature, learner)
+            network.load(under(NETWORK, arrays))
+        label_shift, update = described.get("label_shift"), described.get("update")
+        model = cls(
+            config,
+            task,
+            tuple(described["classes"]),
+            tuple(described["domains"]),
+            form,
+            network,
+            typicality,
+            described["columns"],
+            built.device,
+            label_shift and LabelShift.from_json(label_shift),
+            update and Update.from_json(update),
+            tuple(described.get("targets", ())),
+            next(map(HalfWidths.from_json, described.get("half_widths", ())), None),
+            described.get("held_out_accuracy", {}),
+        )
+        width = len(form.columns.feature_names) if isinstance(form, TableForm) else 0
+        if model.update is not None and (model.update.columns >= width).any():
+            raise ValueError(f"the update of the model needs more than its {width} features")
+        return model
 
     def without_training_data(self) -> TrainedModel:
         """Return the model reduced to what prediction needs; it must be private.
@@ -277,18 +546,19 @@ class TrainedModel:
                 " samples; train it again with `private`"
             )
         config = replace(self.config, fingerprint="", test_domains=())
-        found = replace(self, config=config, domains=(), typicality=None, label_shift=None)
-        return replace(found, half_widths=None)
+        reduced = replace(self, config=config, domains=(), typicality=None, label_shift=None)
+        return replace(reduced, half_widths=None, held_out_accuracy={})
 
     def save(self, folder: Path) -> Path:
         """Write the model to a folder and return the path of its file."""
         folder.mkdir(parents=True, exist_ok=True)
         write_atomically(folder / MODEL, self.to_bytes())
+        add_file(folder, MODEL)
         return folder / MODEL
 
     @classmethod
-    def load(cls, path: Path, device: str = "auto") -> TrainedModel:
-        """Load a model from its file or from the folder of its run."""
+    def load(cls, path: Path, device: str = "auto", *, trust: bool = False) -> TrainedModel:
+        """Load a model from its file or from the folder of its run; see `from_bytes`."""
         file = path / MODEL if path.is_dir() else path
         if not file.is_file():
             raise DataError(why_missing(path))
@@ -298,7 +568,8 @@ class TrainedModel:
             raise DataError(
                 f"{file} is larger than the free memory; check that it is a model file"
             ) from error
-        return cls.from_bytes(data, device, str(file))
+        RunFolder(file.parent).check(file.name)
+        return cls.from_bytes(data, device, str(file), trust=trust)
 
     def __repr__(self) -> str:
         told = {"classes": self.classes, "targets": self.targets, "domains": self.domains}
@@ -306,4 +577,5 @@ class TrainedModel:
         return f"TrainedModel({self.config.algorithm!r} on {self.config.dataset!r}{shown})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return TrainedModel.from_bytes, (self.to_bytes(), self.device)
+        # Unpickling runs code anyway.
+        return partial(TrainedModel.from_bytes, trust=True), (self.to_bytes(), self.device)

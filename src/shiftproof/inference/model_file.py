@@ -1,86 +1,103 @@
-"""The file of a trained model: its header with the schema, its content, and messages.
+"""The file of a trained model: safetensors with a JSON header, sealed by a hash.
 
-The file is safetensors, with a JSON header.  Reading it runs no code, and invalid content is
-rejected.
+The header holds the SHA-256 of the whole file, computed with zeros in place of the hash, so a file
+with a changed bit is rejected.  Reading a file runs no code, and invalid content is rejected.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 import math
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
-import safetensors
 import safetensors.numpy
 from safetensors import SafetensorError
 
-import shiftproof
 from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.json_values import conform, conform_fields
+from shiftproof.core.migrations import current, with_format
 from shiftproof.core.space import Regime
-from shiftproof.core.standardize import ADAPTATION
-from shiftproof.core.text import counted, printable, reason_of
+from shiftproof.core.text import counted, reason_of
 from shiftproof.core.types import CROSS_ENTROPY, Task
-from shiftproof.data.domain import as_array
-from shiftproof.data.input_forms import InputForm, TableForm, form_from_json
-from shiftproof.inference.adaptation.label_shift import LabelShift
-from shiftproof.inference.adaptation.recalibrate import Update
-from shiftproof.inference.conformal import HalfWidths
-from shiftproof.inference.row_predictor import RowPredictor
-from shiftproof.inference.typicality import Typicality
-from shiftproof.learners.base import ALGORITHMS
+from shiftproof.data.tables.preprocessing import PARTS, Column
 from shiftproof.training.config import RunConfig
-from shiftproof.training.fitting import build_exact
-from shiftproof.training.load_run import without_starting_weights
+from shiftproof.training.run_folder import MODEL as MODEL
 
-if TYPE_CHECKING:
-    from shiftproof.inference.model import TrainedModel
-    from shiftproof.inference.predictor import Predictor
-
-
-MODEL = "model.safetensors"
 # The run on all domains, in the folder of a study.
 STUDY_RUN = "model"
 # The name of the model's description in the file's header.
 HEADER = "shiftproof"
+# The key of the hash in the description, and what stands for it while it is computed.
+HASH, NO_HASH = "sha256", "0" * 64
 
 
-def stored_classes(folder: Path) -> tuple[str, ...]:
-    """Return the classes of the model in the folder of a run."""
-    return tuple(stored_header(folder)["classes"])
+def model_bytes(described: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Return the content of a model file, from its description and its arrays."""
+    header = json.dumps(with_format({HASH: NO_HASH, **described}))
+    data = safetensors.numpy.save(dict(arrays), metadata={HEADER: header})
+    return data.replace(NO_HASH.encode(), hashlib.sha256(data).hexdigest().encode(), 1)
+
+
+def read_model(data: bytes, where: object) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the checked description and the arrays of a model file; call within `valid_model`."""
+    arrays = safetensors.numpy.load(data)
+    digest = _header(data).get(HASH)
+    # Before the format is read: a damaged format number is damage, not another version.
+    without_digest = data.replace(str(digest).encode(), NO_HASH.encode(), 1)
+    if digest is not None and hashlib.sha256(without_digest).hexdigest() != digest:
+        raise ValueError("its content does not match its hash")
+    described = header_of(data, where)
+    for name, array in arrays.items():
+        if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+            raise ValueError(f"{name} holds values that are not finite")
+    return described, arrays
+
+
+def header_of(data: bytes, where: object) -> dict[str, Any]:
+    """Return the checked description in the header of a file, of which `data` is the beginning."""
+    described = current(_header(data), "model", where)
+    check_header(described)
+    return described
+
+
+def _header(data: bytes) -> dict[str, Any]:
+    length = int.from_bytes(data[:8], "little")
+    metadata = json.loads(data[8 : 8 + length])["__metadata__"]
+    header: dict[str, Any] = json.loads(metadata[HEADER])
+    conform(header, Mapping[str, Any], "the header")
+    return header
 
 
 def stored_header(folder: Path) -> dict[str, Any]:
-    """Return the header of the model in the folder of a run, without reading the weights."""
+    """Return the description of the model in the folder of a run, without reading its arrays."""
     file = folder / MODEL
     if not file.is_file():
         raise DataError(why_missing(folder))
+    with valid_model(file), open(file, "rb") as opened:
+        size = opened.read(8)
+        length = min(int.from_bytes(size, "little"), file.stat().st_size)
+        return header_of(size + opened.read(length), file)
+
+
+@contextmanager
+def valid_model(where: object) -> Iterator[None]:
+    """Convert the errors of reading a model to a `CheckpointError` of one line."""
     try:
-        with safetensors.safe_open(file, framework="np") as stored:
-            described: dict[str, Any] = json.loads(stored.metadata()[HEADER])
-        check_header(described)
-    except (SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
-    return described
-
-
-def header_of(data: bytes) -> dict[str, Any]:
-    """Return the model's description from the header of a safetensors file."""
-    length = int.from_bytes(data[:8], "little")
-    header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
-    described: dict[str, Any] = json.loads(header[HEADER])
-    return described
-
-
-def require_finite(arrays: Mapping[str, np.ndarray]) -> None:
-    """Raise `ValueError` if an array holds NaN or infinity."""
-    for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
-            raise ValueError(f"{name} holds values that are not finite")
+        yield
+    except (
+        *(SafetensorError, ArithmeticError, AttributeError, LookupError, RecursionError),
+        *(RuntimeError, TypeError, ValueError, CheckpointError),
+    ) as error:
+        raise CheckpointError(
+            f"{where} is not a valid model file ({reason_of(error)}); train again"
+        ) from error
 
 
 def run_in(folder: Path) -> Path:
@@ -115,34 +132,7 @@ def under(prefix: str, tensors: Mapping[str, T]) -> dict[str, T]:
     }
 
 
-_TASK = {
-    "input_shape": tuple[int, ...],
-    "num_classes": int,
-    "num_domains": int,
-    "regime": Regime,
-    "loss": str,
-    "center": tuple[float, ...],
-    "scale": tuple[float, ...],
-}
-# Fields of regression tasks only (see `Task.to_json`).
-_OF_NUMBERS = ("loss", "center", "scale")
-# Not written, and not read from other people's files: they name files of this machine.
-_OF_THIS_MACHINE = ("weights_file", "estimator")
-_CONFIG = {
-    name: kind
-    for name, kind in typing.get_type_hints(RunConfig).items()
-    if name not in _OF_THIS_MACHINE
-}
-# Settings that have a default may be absent (see `RunConfig.to_json`).
-_MAY_BE_ABSENT = (
-    "average",
-    "frozen",
-    "augment_validation",
-    "private",
-    "standardize",
-    "loss",
-    "class_weight",
-)
+_TASK = typing.get_type_hints(Task, localns={"Regime": Regime})
 _FORM: dict[str, dict[str, Any]] = {
     "table": {
         "kind": str,
@@ -155,12 +145,6 @@ _FORM: dict[str, dict[str, Any]] = {
     },
     "images": {"kind": str, "image_size": int},
     "tensor": {"kind": str, "shape": tuple[int, ...]},
-}
-_COLUMN = {"name": str, "kind": typing.Literal["number", "category"], "values": tuple[str, ...]}
-_PARTS: dict[str, dict[str, Any]] = {
-    "scaled": {"kind": str, "column": int, "median": float, "mean": float, "std": float},
-    "one-hot": {"kind": str, "column": int, "codes": tuple[int, ...]},
-    "is-missing": {"kind": str, "column": int},
 }
 _LIST, _TABLE = tuple[float, ...], tuple[tuple[float, ...], ...]
 _LABEL_SHIFT = {
@@ -179,12 +163,28 @@ _UPDATE = {
 }
 
 
+_OPTIONAL = (
+    *("ensemble", "held_out_accuracy", "label_shift", "update", "temperature", "targets"),
+    "half_widths",
+)
+
+
+def _with_default(kind: Any) -> list[str]:
+    """Return the fields of a dataclass that may be absent, because they have a default."""
+    missing = dataclasses.MISSING
+    return [
+        field.name
+        for field in dataclasses.fields(kind)
+        if field.default is not missing or field.default_factory is not missing
+    ]
+
+
 def check_header(described: Mapping[str, Any]) -> None:
     """Raise `ValueError` unless a header in this version's format is well formed."""
     conform_fields(
         described,
         {
-            "format": int,
+            HASH: str,
             "version": str,
             "config": Mapping[str, Any],
             "task": Mapping[str, Any],
@@ -192,7 +192,8 @@ def check_header(described: Mapping[str, Any]) -> None:
             "domains": tuple[str, ...],
             "form": Mapping[str, Any],
             "columns": Mapping[str, str],
-            "adaptation": Mapping[str, Any],  # of earlier versions; it is not used
+            "ensemble": Mapping[str, Any],
+            "held_out_accuracy": Mapping[str, float],
             "label_shift": _LABEL_SHIFT,
             "update": _UPDATE,
             "temperature": float,
@@ -200,10 +201,10 @@ def check_header(described: Mapping[str, Any]) -> None:
             "half_widths": tuple[Any, ...],
         },
         "the header",
-        optional=("adaptation", "label_shift", "update", "temperature", "targets", "half_widths"),
+        optional=_OPTIONAL,
     )
-    conform_fields(described["task"], _TASK, "task", _OF_NUMBERS)
-    conform_fields(described["config"], _CONFIG, "config", _MAY_BE_ABSENT)
+    conform_fields(described["task"], _TASK, "task", _with_default(Task))
+    RunConfig.from_json(described["config"])
     _check_form(described["form"])
     task, classes = described["task"], described["classes"]
     _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
@@ -244,137 +245,17 @@ def _check_form(form: Mapping[str, Any]) -> None:
         _require(all(size > 0 for size in form["shape"]), "form.shape must be positive")
     else:
         for position, column in enumerate(form["columns"]):
-            conform_fields(column, _COLUMN, f"form.columns[{position}]")
+            hints = typing.get_type_hints(Column)
+            conform_fields(column, hints, f"form.columns[{position}]")
         for position, part in enumerate(form["parts"]):
             where = f"form.parts[{position}]"
             conform(part, Mapping[str, Any], where)
             conform(part.get("kind"), str, f"{where}.kind")
-            _require(part["kind"] in _PARTS, f"{where}.kind is unknown")
-            conform_fields(part, _PARTS[part["kind"]], where)
+            _require(part["kind"] in PARTS, f"{where}.kind is unknown")
+            hints = typing.get_type_hints(PARTS[part["kind"]])
+            conform_fields(part, {"kind": str, **hints}, where)
 
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
         raise ValueError(message)
-
-
-FORMAT = 1
-
-
-def model_bytes(model: TrainedModel) -> bytes:
-    """Return the content of a model file."""
-    parts: dict[str, Mapping[str, Any]] = {
-        "network": model.network.weights(),
-        "typicality": model.typicality.arrays() if model.typicality else {},
-    }
-    arrays = {
-        f"{part}.{name}": as_array(value)
-        for part, own in parts.items()
-        for name, value in own.items()
-    }
-    header = json.dumps(model_description(model), ensure_ascii=False)
-    return safetensors.numpy.save(arrays, metadata={HEADER: header})
-
-
-def model_fields(data: bytes, device: str, where: str) -> dict[str, Any]:
-    """Return the model's fields from the content of a file, or raise if it is not valid."""
-    try:
-        tensors = safetensors.numpy.load(data)
-        described = header_of(data)
-        if described["format"] != FORMAT:
-            found = printable(str(described["format"]))[:20]
-            raise CheckpointError(
-                f"{where} has format {found}, but this version reads {FORMAT}; upgrade shiftproof"
-            )
-        check_header(described)
-        require_finite(tensors)
-        return _fields(described, tensors, device)
-    except (
-        *(SafetensorError, ArithmeticError, AttributeError, LookupError),
-        *(RuntimeError, TypeError, ValueError),
-    ) as error:
-        raise CheckpointError(
-            f"{where} is not a valid model file ({reason_of(error)}); train again"
-        ) from error
-
-
-def model_description(model: TrainedModel) -> dict[str, Any]:
-    """Return everything but the weights, as JSON values."""
-    found: dict[str, Any] = {
-        "format": FORMAT,
-        "version": shiftproof.__version__,
-        "config": model.config.to_json(),
-        "task": model.task.to_json(),
-        "classes": list(model.classes),
-        "domains": list(model.domains),
-        "form": model.form.to_json(),
-        "columns": dict(model.columns),
-    }
-    if model.label_shift is not None:
-        found["label_shift"] = model.label_shift.to_json()
-    if model.update is not None:
-        found["update"] = model.update.to_json()
-    if model.targets:
-        found["targets"] = list(model.targets)
-    if model.half_widths is not None:
-        found["half_widths"] = [model.half_widths.to_json()]
-    # Absent in models without a temperature, including those of earlier versions.
-    if model.temperature != 1:
-        found["temperature"] = model.temperature
-    return found
-
-
-def _fields(
-    described: Mapping[str, Any], tensors: Mapping[str, np.ndarray], device: str
-) -> dict[str, Any]:
-    """Return the fields of a model from its checked header and its arrays."""
-    config = RunConfig.from_json(described["config"])
-    rows = ALGORITHMS.get(config.algorithm).exact and not config.frozen
-    built = without_starting_weights(config, "cpu" if rows else device)
-    task = Task.from_json(described["task"])
-    form = form_from_json(described["form"])
-    known = config.standardize in ADAPTATION
-    if not known or getattr(form, "standardize", config.standardize) != config.standardize:
-        raise ValueError("how its rows are standardized is unknown")
-    if not config.frozen and form.input_shape != task.input_shape:
-        raise ValueError(f"inputs of shape {form.input_shape} for a network of {task.input_shape}")
-    stored = under("typicality.", tensors)
-    typicality = Typicality.from_arrays(stored) if stored or not config.private else None
-    if typicality and isinstance(form, TableForm):
-        typicality.require_width(len(form.columns.feature_names))
-    network: Predictor | RowPredictor
-    if rows:
-        network = RowPredictor(build_exact(built, task))
-    else:
-        from shiftproof.inference.predictor import network_predictor
-
-        temperature = float(described.get("temperature", 1.0))
-        network = network_predictor(built, task, form.input_shape, temperature)
-    network.load(under("network.", tensors))
-    shift = LabelShift.from_json(described["label_shift"]) if "label_shift" in described else None
-    return {
-        "config": config,
-        "task": task,
-        "classes": tuple(described["classes"]),
-        "domains": tuple(described["domains"]),
-        "form": form,
-        "network": network,
-        "typicality": typicality,
-        "columns": described["columns"],
-        "device": built.device,
-        "label_shift": shift,
-        "update": _update(described, form),
-        "targets": tuple(described.get("targets", ())),
-        "half_widths": next(map(HalfWidths.from_json, described.get("half_widths", ())), None),
-    }
-
-
-def _update(described: Mapping[str, Any], form: InputForm) -> Update | None:
-    """Return the update of a model to a new site; only tables have columns in an update."""
-    if "update" not in described:
-        return None
-    found = Update.from_json(described["update"])
-    width = len(form.columns.feature_names) if isinstance(form, TableForm) else 0
-    if (found.columns >= width).any():
-        raise ValueError(f"the update of the model needs more than its {width} features")
-    return found

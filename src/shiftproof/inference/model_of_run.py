@@ -9,25 +9,24 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.types import CLASSIFICATION, Task
+from shiftproof.core.types import CLASSIFICATION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.input_forms import InputForm, TensorForm, form_of
 from shiftproof.data.splits import Split
 from shiftproof.inference.adaptation.label_shift import HeldOut, label_shift
 from shiftproof.inference.conformal import HalfWidths
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.row_predictor import RowPredictor
+from shiftproof.inference.model import RowPredictor, TrainedModel
 from shiftproof.inference.temperature import held_out_temperature
 from shiftproof.inference.typicality import MOST_SAMPLES, Typicality
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import EvaluationSet
-from shiftproof.training.fitting import fitted_exact
+from shiftproof.training.fitting import refit
 from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.load_run import fitted_preparation, read_arrays
 from shiftproof.training.rows import ready_for
+from shiftproof.training.session import Session
 
 if TYPE_CHECKING:
     from shiftproof.inference.predictor import Predictor
@@ -38,21 +37,36 @@ def trained_model(
     dataset: DomainDataset,
     folder: Path,
     progress: Progress = silent,
+    fit: Session | None = None,
 ) -> TrainedModel:
-    """Return the model of a run, from its folder and the dataset it was trained on."""
+    """Return the model of a run, from its folder and the dataset it was trained on.
+
+    A run that was fitted at once stores no weights.  Its model comes from `fit`; without it, the
+    run is fitted again, with the same result.
+    """
     if dataset.fingerprint != config.fingerprint:
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
-    state = read_arrays(folder)
-    fitted = fitted_preparation(config, dataset, state)
     exact = ALGORITHMS.get(config.algorithm).exact
+    modules: dict[str, np.ndarray] = {}
+    network: Predictor | RowPredictor
+    if exact:
+        session = fit or refit(config, dataset, progress)
+        learner, fitted = session.algorithm, session.preparation
+        modules = {f"held_out.{name}": array for name, array in learner.held_out.items()}
+    else:
+        fitted = fitted_preparation(config, dataset, read_arrays(folder))
     form = form_of(dataset, fitted, raw=exact)
     dataset = ready_for(config.algorithm, dataset, fitted)
     if isinstance(dataset, FrozenFeatures):
         form = TensorForm(dataset.input_shape)
     task = config.task(dataset)
-    network = _network(config, task, folder, state)
+    if exact:
+        network = RowPredictor(learner)
+    else:
+        from shiftproof.inference.predictor import network_of_run
+
+        network = network_of_run(config, task, folder)
     classes = task.kind == CLASSIFICATION
-    modules = state["algorithm"]["modules"]
     held_out = HeldOut.from_state(modules) if classes else None
     splits = config.training_splits(dataset)
     # Learners that are fitted at once are calibrated on whole held-out domains.
@@ -92,17 +106,17 @@ def trained_model(
         None if held_out is None else label_shift(held_out),
         targets=dataset.targets,
         half_widths=None if classes else HalfWidths.from_state(modules, task.scale[0]),
+        held_out_accuracy={} if held_out is None else _accuracies(held_out, tuple(splits)),
     )
     return model.without_training_data() if config.private else model
 
 
-def _network(config: RunConfig, task: Task, folder: Path, state: State) -> Predictor | RowPredictor:
-    """Return the trained predictor of a run, with the weights that the run evaluates."""
-    if not ALGORITHMS.get(config.algorithm).exact:
-        from shiftproof.inference.predictor import network_of_run
-
-        return network_of_run(config, task, folder)
-    return RowPredictor(fitted_exact(config, task, folder, state))
+def _accuracies(held_out: HeldOut, domains: Sequence[str]) -> dict[str, float]:
+    """Return the accuracy on the rows of each training domain by models trained without them."""
+    right = held_out.predicted.argmax(axis=1) == held_out.y
+    return {
+        domains[code]: float(right[held_out.domain == code].mean()) for code in held_out.domains
+    }
 
 
 class _Seen(NamedTuple):

@@ -18,10 +18,9 @@ from shiftproof.data.domain import as_array, as_float_rows, as_numbers
 from shiftproof.data.input_forms import InputForm, Inputs, ReadyInputs, TableForm, as_ready
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
 from shiftproof.data.within_domain import standardized_by_site
+from shiftproof.inference.model import RowPredictor, without_labels
 from shiftproof.inference.model_file import under
-from shiftproof.inference.row_predictor import RowPredictor, without_labels
-from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.exact import STORED, Exact
+from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.side_by_side import StandardUnits
 from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
@@ -29,7 +28,6 @@ from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import read_in_order
 from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
 from shiftproof.training.features import untrained_stem
-from shiftproof.training.fitting import build_exact
 from shiftproof.training.frozen_features import FrozenFeatures
 from shiftproof.training.load_run import without_starting_weights
 from shiftproof.training.trainer import build_algorithm
@@ -140,16 +138,6 @@ class StemPredictor(Predictor):
         outputs = self.algorithm.predict(as_array(features))
         return features.flatten(1), torch.from_numpy(outputs).to(x.device)
 
-    def weights(self) -> dict[str, Tensor]:
-        """Return everything that predictions depend on, by name."""
-        own = {name: as_tensor(value) for name, value in self.algorithm.weights().items()}
-        return own | super().weights()
-
-    def load(self, weights: Mapping[str, Any]) -> None:
-        """Load the weights that `weights` returned."""
-        self.algorithm.load({STORED: as_array(weights[STORED])})
-        super().load(weights)
-
     def _parts(self) -> dict[str, nn.Module]:
         return {} if self.stem is None else {"stem": self.stem}
 
@@ -160,13 +148,20 @@ def as_tensor(value: Tensor | np.ndarray) -> Tensor:
 
 
 def network_predictor(
-    config: RunConfig, task: Task, input_shape: tuple[int, ...], temperature: float
+    config: RunConfig,
+    task: Task,
+    input_shape: tuple[int, ...],
+    temperature: float,
+    learner: Exact | None,
 ) -> Predictor:
-    """Return the predictor of a run, without its weights, on its device."""
-    stem = untrained_stem(config.frozen, input_shape) if config.frozen else None
-    if ALGORITHMS.get(config.algorithm).exact:
-        return StemPredictor(build_exact(config, task), stem).to(config.device)
-    if stem is not None and "," in config.frozen["backbone"] and config.standardize == NONE:
+    """Return the predictor of a run on its device, without the weights of its networks.
+
+    `learner` was fitted at once to the features of a frozen network.
+    """
+    stem = untrained_stem(config.extractor, input_shape) if config.extractor else None
+    if learner is not None:
+        return StemPredictor(learner, stem).to(config.device)
+    if stem is not None and "," in config.extractor["backbone"] and config.standardize == NONE:
         stem = nn.Sequential(stem, StandardUnits(math.prod(task.input_shape), FARTHEST))
     return Predictor(build_algorithm(config, task), stem, temperature).to(config.device)
 

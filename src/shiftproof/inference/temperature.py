@@ -24,7 +24,8 @@ import numpy as np
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.learners.criterion import fit_temperature, tempered
 from shiftproof.metrics.outputs import AnyOutputs, of_classes
-from shiftproof.training.outputs import HELD_OUT, load_outputs
+from shiftproof.training.outputs import load_outputs
+from shiftproof.training.run_folder import HELD_OUT, RunFolder
 
 
 def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> float:
@@ -48,6 +49,7 @@ def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
 
 def calibrated_outputs(folder: Path) -> dict[str, AnyOutputs]:
     """Return the model's outputs on the test domains of a run; empty if the run stored none."""
+    RunFolder(folder).check(HELD_OUT)
     outputs = load_outputs(folder / HELD_OUT)
     if not outputs or not (folder / MODEL).is_file():
         return outputs

@@ -16,18 +16,21 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from shiftproof.information.base import Counts, Estimate, Estimator, Shift, few_rows
+from shiftproof.information.base import Counts, Estimate, Estimator, Parts, Shift, few_rows
 from shiftproof.information.classifiers import CrossFitted
-from shiftproof.information.contingency import mutual_information
+from shiftproof.information.counts import mutual_information
 from shiftproof.information.dimensions import Matching, match_dimensions
-from shiftproof.information.sample import Sample, checked
+from shiftproof.statistics.sample import LogRatio, Sample, checked
 
 __all__ = [
     "Counts",
     "CrossFitted",
     "Estimate",
     "Estimator",
+    "LogRatio",
     "Matching",
+    "Parts",
+    "Sample",
     "Shift",
     "estimator_for",
     "estimator_of",

@@ -38,14 +38,18 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtri  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.information.contingency import (
-    conditional_independence,
-    independence,
-    information,
+from shiftproof.information.counts import information
+from shiftproof.statistics.features import functions_to_test
+from shiftproof.statistics.permutation import conditional_independence, covariate_p, independence
+from shiftproof.statistics.sample import (
+    Floats,
+    Ints,
+    LogRatio,
+    Sample,
+    checked,
     pair_codes,
+    stratified_mean,
 )
-from shiftproof.information.no_shift import covariate_p, functions
-from shiftproof.information.sample import Floats, Ints, LogRatio, Sample, checked, stratified_mean
 
 SYMBOLS = {
     "covariate": "I(X;D)",
@@ -87,7 +91,7 @@ class Shift:
     within_label: Estimate
 
     def __iter__(self) -> Any:
-        return (getattr(self, each.name) for each in fields(self))
+        return (getattr(self, part.name) for part in fields(self))
 
 
 @dataclass(frozen=True)
@@ -151,7 +155,7 @@ class Estimator(ABC):
 
     def functions(self, x: Floats) -> Floats:
         """Return the functions φ(x) that the tests of "no shift" compare."""
-        return functions(x)
+        return functions_to_test(x)
 
     def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
         """Estimate I(X;D) from features x [n, k] (or [n]) and domains d [n]."""
@@ -165,19 +169,7 @@ class Estimator(ABC):
 
     def amounts_of(self, sample: Sample) -> Shift:
         """Estimate all five amounts from checked samples."""
-        parts = self.parts(sample)
-        p_label = independence(sample.y, sample, self.permutations, self.seed)
-        p_values = {**parts.p_values, "label": p_label}
-        return self.shift_of(sample, parts, information(sample.y, sample), p_values)
-
-    def shift_of(
-        self,
-        sample: Sample,
-        parts: Parts,
-        label: LogRatio,
-        p_values: Mapping[str, float | None],
-    ) -> Shift:
-        """Return the five amounts; `label` is the log ratio of the label shift."""
+        parts, label = self.parts(sample), self.label_part(sample)
         ratios = {
             "covariate": parts.covariate,
             "label": label,
@@ -185,12 +177,18 @@ class Estimator(ABC):
             "joint": parts.joint,
             "within_label": parts.joint - label,
         }
+        p_label = independence(sample.y, sample, self.permutations, self.seed)
+        p_values = {"label": p_label, **parts.p_values}
         return Shift(
             **{
                 name: self._estimate(name, sample, ratio, p_values.get(name))
                 for name, ratio in ratios.items()
             }
         )
+
+    def label_part(self, sample: Sample) -> LogRatio:
+        """Return log p(d|y)/p(d)."""
+        return information(sample.y, sample)
 
     def _estimate(
         self, name: str, sample: Sample, part: LogRatio, p_value: float | None

@@ -29,28 +29,31 @@ So neither classifiers nor weights depend on k.  Each fit without {j, k} is used
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax, logsumexp  # type: ignore[import-untyped]
+from scipy.special import logsumexp  # type: ignore[import-untyped]
+from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information.base import Estimator, Parts
-from shiftproof.information.experts import (
+from shiftproof.statistics.features import (
     COMPONENTS,
     SQUARED,
-    Expert,
-    Question,
-    experts,
-    few_columns,
-    linear_experts,
     linear_features,
+    principal_components,
+    with_squares,
 )
-from shiftproof.information.no_shift import concept_p, exact_p_values
-from shiftproof.information.sample import Floats, Ints, LogRatio, Sample
+from shiftproof.statistics.panel import GROWN, Estimated, Model, Shares, Target, quiet, small_trees
+from shiftproof.statistics.permutation import concept_p, exact_p_values
+from shiftproof.statistics.sample import Floats, Ints, LogRatio, Sample
+from shiftproof.statistics.stacking import log_weights, pooled_logs
+
+# Boosted trees need this many samples.
+GROWN_FROM = 5_000
 
 
 @dataclass(frozen=True)
@@ -82,125 +85,79 @@ def jackknife_cost(fitted: Floats, refitted: Floats, weights: Floats) -> float:
     return float((len(refitted) - 1) * (divergence.mean(axis=0) @ weights))
 
 
-def cross_fit(
-    experts: Sequence[Expert],
-    target: Ints,
-    fold: Ints,
-    weights: Floats,
-    group: Ints | None = None,
-    *,
-    shrunk: bool,
-) -> Posterior:
+def cross_fit(models: Sequence[Model], target: Target, fold: Ints, *, shrunk: bool) -> Posterior:
     """Predict the target [n] out of fold.
 
-    With `group` [n], every expert is fitted on each group's samples separately, which gives
+    With several groups, every model is fitted on each group's samples separately, which gives
     q(t|x, g) for all g; the target's shares in the groups are an additional prediction.
 
-    `shrunk` allows weights that sum to less than 1 and adds experts fitted on all groups together:
+    `shrunk` allows weights that sum to less than 1 and adds models fitted on all groups together:
     predictions with many parameters improve, but small differences are smoothed away.  Otherwise
     the weights sum to at least 1, and predictions differ from the true ones only by variance.
     """
-    folds, classes = int(fold.max()) + 1, int(target.max()) + 1
-    own_group = np.zeros_like(target) if group is None else group
-    prior: Floats = np.bincount(target, weights, minlength=classes).astype(np.float64)
-    panel = _Panel(experts, Question(target, weights * len(target), own_group, prior), shrunk)
-    n, groups = len(target), panel.question.groups
-    fitted = np.empty((n, groups, classes))
-    refitted = np.empty((folds - 1, n, groups, classes))
-
+    folds, n, log_prior = int(fold.max()) + 1, len(fold), np.log(target.prior)
+    shape = (n, target.groups, target.classes)
+    fitted, refitted = np.empty(shape), np.empty((folds - 1, *shape))
     members = [np.flatnonzero(fold == k) for k in range(folds)]
-    predicted = {k: panel.predictions(np.flatnonzero(fold != k), members[k]) for k in range(folds)}
-    without = {}
-    for j, k in combinations(range(folds), 2):
-        both = np.concatenate([members[j], members[k]])
-        rest = np.flatnonzero((fold != j) & (fold != k))
-        predictions = panel.predictions(rest, both)
-        without[j, k], without[k, j] = np.split(predictions, [len(members[j])], axis=1)
+
+    def predictions(train: Ints, where: Ints) -> Floats:
+        """Return log q_c/prior of every model c, fitted on the rows `train`: [c, ·, G, C]."""
+        logs: list[Floats] = []
+        if target.groups == 1 or shrunk:
+            of_all = (model.alone(target, train, where)[:, None] for model in models)
+            logs += [np.broadcast_to(one, (len(where), *shape[1:])) for one in of_all]
+        if target.groups > 1:
+            logs += [model.by_group(target, train, where) for model in (*models, Shares())]
+        return np.stack(logs) - log_prior if logs else np.zeros((0, len(where), *shape[1:]))
+
+    with quiet():
+        predicted = [predictions(np.flatnonzero(fold != k), members[k]) for k in range(folds)]
+        without = {}
+        for j, k in combinations(range(folds), 2):
+            both = np.concatenate([members[j], members[k]])
+            pair = predictions(np.flatnonzero((fold != j) & (fold != k)), both)
+            without[j, k], without[k, j] = np.split(pair, [len(members[j])], axis=1)
     # without[j, k] predicts fold j, fitted on all but j and k.
     for k in range(folds):
         others = [j for j in range(folds) if j != k]
         rows = np.concatenate([members[j] for j in others])
         unseen = np.concatenate([without[j, k] for j in others], axis=1)
-        unseen = unseen[:, np.arange(len(rows)), own_group[rows]]
-        mixing = _weigh(unseen, np.log(prior), target[rows], weights[rows], 0.0 if shrunk else 1.0)
-        fitted[members[k]] = _mix(predicted[k], mixing, prior)
+        unseen = unseen[:, np.arange(len(rows)), target.group[rows]]
+        known, weights = target.values[rows], target.weights[rows]
+        mixing = log_weights(unseen, log_prior, known, weights, 0.0 if shrunk else 1.0)
+        fitted[members[k]] = pooled_logs(predicted[k], log_prior, mixing)
         for position, j in enumerate(others):
-            refitted[position, members[k]] = _mix(without[k, j], mixing, prior)
+            refitted[position, members[k]] = pooled_logs(without[k, j], log_prior, mixing)
     return Posterior(fitted, refitted)
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """The experts and their prediction task."""
+def _models(x: Floats, *, linear: bool) -> list[Model]:
+    """Return the classifiers for standardised features x [n, k].
 
-    experts: Sequence[Expert]
-    question: Question
-    shrunk: bool
-
-    def predictions(self, train: Ints, where: Ints) -> Floats:
-        """Return log q_c/prior of every expert c, fitted on the rows `train`: [c, ·, G, C]."""
-        question = self.question
-        shape = (len(where), question.groups, len(question.prior))
-        found: list[Floats] = []
-        if question.groups == 1 or self.shrunk:
-            found += [
-                np.broadcast_to(expert.log_odds(question, train, where)[:, None], shape)
-                for expert in self.experts
-            ]
-        if question.groups > 1:
-            found += [expert.log_odds_by_group(question, train, where) for expert in self.experts]
-            found.append(np.broadcast_to(self._shares(train), shape))
-        return np.stack(found) if found else np.zeros((0, *shape))
-
-    def _shares(self, train: Ints) -> Floats:
-        """Return the log ratio of the target's shares in each group to the prior: [G, C]."""
-        question = self.question
-        counts = np.zeros((question.groups, len(question.prior)))
-        np.add.at(counts, (question.group[train], question.target[train]), 1)
-        # The prior counts as one additional sample of each group.
-        shares = (counts + question.prior) / (counts.sum(axis=1, keepdims=True) + 1)
-        return np.asarray(np.log(shares / question.prior))
-
-
-def _mix(predictions: Floats, mixing: Floats, prior: Floats) -> Floats:
-    """Return the normalised mixture in log space: predictions [c, …, C] → [..., C]."""
-    mixed: Floats = log_softmax(np.log(prior) + np.tensordot(mixing, predictions, axes=1), axis=-1)
-    return mixed
-
-
-def _weigh(
-    predictions: Floats, log_prior: Floats, target: Ints, weights: Floats, least: float
-) -> Floats:
-    """Return the weights a ≥ 0 of the predictions [c, n, C] that minimise the (convex) log loss.
-
-    The weights sum to at least `least`.
+    Their choice depends only on the number of rows and columns, not on domains or labels.
     """
-    count = len(predictions)
-    if not count:
-        return np.zeros(0)
-    right = predictions[:, np.arange(len(target)), target]
-    weights = weights / weights.sum()
+    columns = x.shape[1]
+    if columns == 0:
+        return []
+    if linear:  # not Newton's method: its Hessian grows with the square of the number of classes
+        return [_logistic(linear_features(x), 1e2, max_iter=200)]
+    if columns > COMPONENTS:
+        leading = principal_components(x, COMPONENTS).astype(np.float32)
+        return [_logistic(leading, strength, max_iter=200) for strength in (1e-4, 1e-2)]
+    if columns <= SQUARED:  # with a very small penalty; Newton handles collinear columns
+        newton = {"solver": "newton-cholesky", "max_iter": 50}
+        models = [_logistic(x, 1e2, **newton), _logistic(with_squares(x), 1e4, **newton)]
+    else:
+        models = [_logistic(x, strength, max_iter=200) for strength in (1e-2, 1.0)]
+    if columns <= GROWN and len(x) >= GROWN_FROM:
+        trees = functools.partial(small_trees, 255)
+        models.append(Estimated(x, trees, indicators=True, rescaled=False))
+    return models
 
-    def loss(mixing: Floats) -> tuple[float, Floats]:
-        logits = log_prior + np.tensordot(mixing, predictions, axes=1)
-        normaliser = logsumexp(logits, axis=-1)
-        q = np.exp(logits - normaliser[:, None])
-        value = weights @ (normaliser - mixing @ right - log_prior[target])
-        gradient = (
-            np.einsum("cnk,nk,n->c", predictions, q, weights, optimize=True) - right @ weights
-        )
-        return float(value), gradient
 
-    found = minimize(
-        loss,
-        np.full(count, 1 / count),
-        jac=True,
-        method="SLSQP",
-        bounds=[(0, None)] * count,
-        constraints={"type": "ineq", "fun": lambda mixing: mixing.sum() - least},
-        options={"ftol": 1e-9},
-    )
-    return np.asarray(np.clip(found.x, 0, None))
+def _logistic(x: Floats, strength: float, **settings: object) -> Model:
+    build = functools.partial(LogisticRegression, C=strength, **settings)
+    return Estimated(x, build, rescaled=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -244,27 +201,20 @@ class CrossFitted(Estimator):
 
     def covariate_part(self, sample: Sample) -> LogRatio:
         """Return log q(d|x)/p(d)."""
-        return _covariate(sample, self._domain(sample, self._panel(sample)))
+        return _covariate(sample, self._domain(sample, _models(sample.x, linear=self.linear)))
 
     def parts(self, sample: Sample) -> Parts:
         """Return all log ratios, and the requested p-values."""
-        panel = self._panel(sample)
-        domain = self._domain(sample, panel)
-        label = cross_fit(
-            panel,
-            sample.y,
-            sample.folds(self.folds, self.seed),
-            sample.weights,
-            group=sample.d,
-            shrunk=self._shrunk(sample),
-        )
+        models = _models(sample.x, linear=self.linear)
+        domain = self._domain(sample, models)
+        label = self._fitted(models, sample, sample.y, sample.d)
         mixed = mixture(domain.fitted, label.fitted)
         covariate = _covariate(sample, domain)
         concept = _concept(sample, domain, label, mixed)
         p_values = self._p_values(sample, np.exp(domain.fitted[:, 0]), np.exp(mixed))
         return Parts(covariate, concept, covariate + concept, p_values)
 
-    def _domain(self, sample: Sample, panel: Sequence[Expert]) -> Posterior:
+    def _domain(self, sample: Sample, models: Sequence[Model]) -> Posterior:
         """Return q(d|x)."""
         sizes = np.bincount(sample.d)
         if sizes.min() < self.folds:
@@ -272,18 +222,19 @@ class CrossFitted(Estimator):
                 f"domain {sample.names[sizes.argmin()]} has {sizes.min()} samples, fewer than the"
                 f" {self.folds} folds; leave it out or lower `folds`"
             )
-        fold, shrunk = sample.folds(self.folds, self.seed), self._shrunk(sample)
-        return cross_fit(panel, sample.d, fold, sample.weights, shrunk=shrunk)
+        return self._fitted(models, sample, sample.d, np.zeros_like(sample.d))
 
-    def _panel(self, sample: Sample) -> list[Expert]:
-        return linear_experts(sample.x) if self.linear else experts(sample.x)
+    def _fitted(
+        self, models: Sequence[Model], sample: Sample, values: Ints, group: Ints
+    ) -> Posterior:
+        classes, groups = int(values.max()) + 1, int(group.max()) + 1
+        target = Target(values, classes, sample.weights, group, groups)
+        shrunk = not self.linear and sample.x.shape[1] > SQUARED
+        return cross_fit(models, target, sample.folds(self.folds, self.seed), shrunk=shrunk)
 
     def functions(self, x: Floats) -> Floats:
         """Return the functions φ(x) that the tests of "no shift" compare."""
         return linear_features(x) if self.linear else super().functions(x)
-
-    def _shrunk(self, sample: Sample) -> bool:
-        return not (self.linear or few_columns(sample.x))
 
     def _p_values(self, sample: Sample, q_domain: Floats, q_label: Floats) -> dict[str, float]:
         if not self.permutations:

@@ -1,4 +1,4 @@
-"""Distances between pairs of domains, one feature at a time.
+"""Distances between pairs of domains, one feature at a time, and a test of whether a feature moves.
 
 For two domains a, b with quantile functions Q_a, Q_b of one feature,
 
@@ -7,12 +7,14 @@ For two domains a, b with quantile functions Q_a, Q_b of one feature,
 the Wasserstein distance and the order-2 matching penalty (`pdm`), both in units of the feature's
 standard deviation.
 
-The test permutes the domains within the pair, which leaves the distribution unchanged if a and b do
-not differ.  The test statistic uses binned values (`BINS` equally filled bins of the pair's sorted
-values), for the observed and the permuted domains alike, so the p-values are exact.  `p_values` are
-for each feature alone; `adjusted` are corrected for all features of a pair (the probability that
-any feature of a pair without shift has a p-value this low; Westfall and Young, 1993, with the
-largest standardised distance).
+The test permutes the domains of all rows at once, which leaves the distribution unchanged if no two
+domains differ.  It compares every domain with all of them: the distance W1 between the binned
+values (`BINS` equally filled bins) of a domain and of the pooled rows, standardised over the draws.
+The statistic of a feature is its largest over domains, so D domains need D distances a draw, not
+one for each pair.  The observed domains are one of the draws, so the p-values are exact.
+`p_values` are for each feature alone; `adjusted` are corrected for all features (Westfall and
+Young, 1993): the probability that any feature that moves between no two domains has a p-value this
+low.
 """
 
 from __future__ import annotations
@@ -23,23 +25,22 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.core.errors import InvalidValue
-from shiftproof.information.sample import Floats, as_table, checked, varying
+from shiftproof.statistics.sample import Floats, Ints, as_table, checked, varying
 
 BINS = 64
-# Permutations computed at a time; limits the memory to columns × BINS × this many numbers.
-AT_ONCE = 50
+# The most numbers of a block of columns: distances over all draws, and shares in one draw.
+BLOCK = 2e7
 
 
 @dataclass(frozen=True)
 class Matching:
-    """Distances between every pair of domains in every feature.
+    """Distances between every pair of domains in every feature, and a test of every feature.
 
-    `pairs` contains the domains' original numbers.  The arrays are [pairs, features]; a constant
-    feature has distance 0 and p-value 1.
+    `pairs` contains the domains' original numbers.  `w1` and `pdm` are [pairs, features], and the
+    p-values are [features].  A constant feature has distance 0 and p-value 1.
     """
 
     pairs: tuple[tuple[int, int], ...]
@@ -50,7 +51,7 @@ class Matching:
     permutations: int
 
 
-def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int = 100) -> Matching:
+def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int = 999) -> Matching:
     """Compare features x [n, k] between all pairs of domains d [n]."""
     if permutations < 1:
         raise InvalidValue(f"`permutations` must be at least 1, not {permutations}")
@@ -58,20 +59,15 @@ def match_dimensions(x: ArrayLike, d: ArrayLike, *, seed: int, permutations: int
     features = as_table(x)
     varies = varying(features)
     pairs = list(combinations(range(sample.domains), 2))
-    shape = (len(pairs), features.shape[1])
-    w1, pdm = np.zeros(shape), np.zeros(shape)
-    p_values, adjusted = np.ones(shape), np.ones(shape)
-    by_domain = [sample.x[sample.d == domain] for domain in range(sample.domains)]
-    ranked = [np.sort(values, axis=0) for values in by_domain]
+    w1, pdm = (np.zeros((len(pairs), features.shape[1])) for _ in range(2))
+    ranked = [np.sort(sample.x[sample.d == t], axis=0) for t in range(sample.domains)]
 
     def compare(row: int, a: int, b: int) -> None:
         w1[row, varies], pdm[row, varies] = distances(ranked[a], ranked[b])
-        # Seeded by the sizes of the pair, so that the numbering of domains does not matter.
-        rng = np.random.default_rng([seed, *sorted((len(by_domain[a]), len(by_domain[b])))])
-        found = _permutation_p(by_domain[a], by_domain[b], permutations, rng)
-        p_values[row, varies], adjusted[row, varies] = found
 
     list(side_by_side([partial(compare, row, a, b) for row, (a, b) in enumerate(pairs)]))
+    p_values, adjusted = np.ones((2, features.shape[1]))
+    p_values[varies], adjusted[varies] = _permutation_p(sample.x, sample.d, permutations, seed)
     named = tuple((sample.names[a], sample.names[b]) for a, b in pairs)
     return Matching(named, w1, pdm, p_values, adjusted, permutations)
 
@@ -86,65 +82,64 @@ def distances(a: Floats, b: Floats) -> tuple[Floats, Floats]:
     return widths @ gap, widths @ gap**2 / 4
 
 
-def _permutation_p(
-    a: Floats, b: Floats, permutations: int, rng: np.random.Generator
-) -> tuple[Floats, Floats]:
+def _permutation_p(x: Floats, d: Ints, permutations: int, seed: int) -> tuple[Floats, Floats]:
     """Return the p-values of the columns, unadjusted and adjusted: [k], [k]."""
-    values = np.concatenate([a, b])
-    bins, steps = _bins(values)
-    first = np.zeros((len(values), permutations + 1), dtype=np.float32)
-    # The first column is the observed pair.
-    first[: len(a)] = 1
-    first[:, 1:] = rng.permuted(first[:, 1:], axis=0)
-    statistic = np.concatenate(
-        [
-            _binned_w1(bins, steps, first[:, start : start + AT_ONCE], len(a))
-            for start in range(0, permutations + 1, AT_ONCE)
-        ],
-        axis=1,
-    )
-    # Standardise over all draws including the observed one, so that they stay exchangeable.
-    spread = np.maximum(statistic.std(axis=1, keepdims=True), 1e-12)
-    standard = (statistic - statistic.mean(axis=1, keepdims=True)) / spread
-    largest = standard.max(axis=0, initial=-np.inf)
-    observed = standard[:, :1] - 1e-6
-    alone = (standard >= observed).mean(axis=1)
-    together = (largest >= observed).mean(axis=1)
-    return alone, together
+    columns, domains = x.shape[1], int(d.max()) + 1
+    width = max(1, int(BLOCK / (domains * max(permutations, BINS))))
+    observed, alone = np.empty(columns), np.empty(columns)
+    largest = np.full(permutations + 1, -np.inf)
+    for start in range(0, columns, width):
+        block = slice(start, start + width)
+        distance = _distances_of_draws(x[:, block], d, domains, permutations, seed)
+        # Standardise over all draws including the observed one, so that they stay exchangeable.
+        spread = np.maximum(distance.std(axis=0), 1e-12)
+        moved = ((distance - distance.mean(axis=0)) / spread).max(axis=1)
+        observed[block] = moved[0] - 1e-6
+        alone[block] = (moved >= observed[block]).mean(axis=0)
+        largest = np.maximum(largest, moved.max(axis=1))
+    return alone, (largest[:, None] >= observed).mean(axis=0)
 
 
-def _bins(values: Floats) -> tuple[csr_array, Floats]:
-    """Return the membership in bins [columns × BINS, n], and the steps between the bins' means.
+def _distances_of_draws(
+    x: Floats, d: Ints, domains: int, permutations: int, seed: int
+) -> np.ndarray:
+    """Return W1 between each domain and all rows, in bins: [draws, domains, columns].
 
-    The bins of the sorted pooled values are equally filled; tied values are in the bin of the first
-    of them.
+    The first draw has the observed domains; the others depend only on the seed.
+    """
+    bins, steps = _bins(x)
+    shape = (domains, x.shape[1], BINS)
+    sizes = np.bincount(d)[:, None, None]
+    pooled = np.bincount(bins.ravel(), minlength=shape[1] * BINS).reshape(shape[1:]) / len(d)
+    rng = np.random.default_rng(seed)
+    distance = np.empty((permutations + 1, *shape[:2]), dtype=np.float32)
+    for draw in range(permutations + 1):
+        drawn = rng.permutation(d) if draw else d
+        cells = (drawn * (shape[1] * BINS))[:, None] + bins
+        shares = np.bincount(cells.ravel(), minlength=np.prod(shape)).reshape(shape) / sizes
+        gap = np.abs(np.cumsum(shares - pooled, axis=2)[:, :, :-1])
+        distance[draw] = np.einsum("tkb,kb->tk", gap, steps)
+    return distance
+
+
+def _bins(values: Floats) -> tuple[Ints, Floats]:
+    """Return the bin of each value [n, k], numbered over all columns, and the steps between means.
+
+    The bins of the sorted values are equally filled; tied values are in the bin of the first of
+    them.
     """
     n, columns = values.shape
     order = np.argsort(values, axis=0, kind="stable")
     ranked = np.take_along_axis(values, order, axis=0)
-    place = (np.arange(n) * BINS // n)[:, None]
+    first = (np.arange(n) * BINS // n)[:, None]
     fresh = np.diff(ranked, axis=0, prepend=-np.inf) > 0
-    place = np.maximum.accumulate(np.where(fresh, place, 0), axis=0)
-    bins = np.empty((n, columns), dtype=np.int32)
-    np.put_along_axis(bins, order, place.astype(np.int32), axis=0)
-    flat = bins + np.arange(columns, dtype=np.int32) * BINS
-    counts = np.bincount(flat.ravel(), minlength=columns * BINS).reshape(columns, BINS)
-    sums = np.bincount(flat.ravel(), values.ravel(), minlength=columns * BINS)
+    first = np.maximum.accumulate(np.where(fresh, first, 0), axis=0)
+    bins = np.empty((n, columns), dtype=np.intp)
+    np.put_along_axis(bins, order, first, axis=0)
+    bins += np.arange(columns) * BINS
+    counts = np.bincount(bins.ravel(), minlength=columns * BINS).reshape(columns, BINS)
+    sums = np.bincount(bins.ravel(), values.ravel(), minlength=columns * BINS)
     means = sums.reshape(columns, BINS) / np.maximum(counts, 1)
     # An empty bin gets the mean of the last non-empty one before it, so its step is 0.
     filled = np.maximum.accumulate(np.where(counts > 0, np.arange(BINS), 0), axis=1)
-    steps = np.diff(np.take_along_axis(means, filled, axis=1), axis=1)
-    ones = np.ones(n * columns, dtype=np.float32)
-    member = csr_array((ones, flat.ravel(), np.arange(n + 1) * columns), shape=(n, columns * BINS))
-    return member.T, steps.astype(np.float32)
-
-
-def _binned_w1(member: csr_array, steps: Floats, first: Floats, size: int) -> Floats:
-    """Return Σ |F_a − F_b| · step over the bins, for each column and draw: [columns, draws]."""
-    columns, draws = len(steps), first.shape[1]
-    others = first.shape[0] - size
-    # +1/n_a for the pair's first domain, −1/n_b for the second: sums are differences of shares.
-    signed = first / size - (1 - first) / others
-    shares = (member @ signed).reshape(columns, BINS, draws)
-    gap = np.abs(np.cumsum(shares, axis=1)[:, :-1])
-    return np.asarray(np.einsum("kbp,kb->kp", gap, steps))
+    return bins, np.diff(np.take_along_axis(means, filled, axis=1), axis=1)

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
 
 from shiftproof.core.space import hparam
 from shiftproof.core.types import CLASSIFICATION
@@ -21,6 +20,7 @@ from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples
 from shiftproof.metrics import METRICS
+from shiftproof.statistics.stacking import mixture_weights
 
 # Trees per forest: more would hardly change the ensemble, and take time to fit and store.
 TREES = 100
@@ -130,18 +130,9 @@ def shrunk_weights(predicted: np.ndarray, samples: Samples, families: Sequence[s
     domains are the sampling units, so ŵ is mostly chance if they are few.
     """
     equal = equal_weights(families)
-    found = minimize(
-        criterion_of(samples).mixture_loss(predicted, samples),
-        equal,
-        jac=True,
-        method="SLSQP",
-        bounds=[(0, 1)] * len(equal),
-        constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": np.ones_like},
-        options={"ftol": 1e-12, "maxiter": 1000},
-    )
-    stacked = np.maximum(found.x, 0)
+    stacked = mixture_weights(criterion_of(samples).mixture_loss(predicted, samples), equal)
     domains = len(np.unique(samples.domain))
-    weights: np.ndarray = domains * stacked / stacked.sum() + PRIOR * equal
+    weights: np.ndarray = domains * stacked + PRIOR * equal
     return weights / (domains + PRIOR)
 
 

@@ -16,6 +16,7 @@ from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.samples import Samples
+from shiftproof.learners.table_models import TreeModel, boosting_model
 
 # Rows per bin of a column's histogram: with fewer, the finer thresholds are noise.
 ROWS_A_BIN = 10
@@ -56,12 +57,9 @@ class BoostingCandidate(Candidate):
         tree = 5e-5 * leaves + columns * column
         return max(self.variants) * outputs * tree
 
-    def fit(self, train: Samples, variant: int, seed: int) -> Any:
-        """Return the trees without the bins of numeric columns, which only training needs.
-
-        The bins would reveal values of training rows.
-        """
-        return _without_bins(self._fitted(train, variant, seed))
+    def fit(self, train: Samples, variant: int, seed: int) -> TreeModel:
+        """Return the trees, without the bins, which would reveal values of training rows."""
+        return boosting_model(self._fitted(train, variant, seed))
 
     def _fitted(self, train: Samples, trees: int, seed: int) -> Any:
         weight = None if train.weight is None else train.weights()
@@ -93,15 +91,6 @@ class BoostingCandidate(Candidate):
 def _bins(rows: float) -> int:
     """Return the number of bins of a column's histogram."""
     return int(np.clip(rows // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
-
-
-def _without_bins(model: Any) -> Any:
-    bins = model._bin_mapper
-    bins.bin_thresholds_ = [
-        thresholds if categorical else thresholds[:0]
-        for thresholds, categorical in zip(bins.bin_thresholds_, bins.is_categorical_, strict=True)
-    ]
-    return model
 
 
 def _filled(x: np.ndarray) -> np.ndarray:

@@ -18,7 +18,7 @@ import numpy as np
 from shiftproof.core.cores import one_thread_each
 from shiftproof.core.errors import DataError
 from shiftproof.learners.criterion import criterion_of
-from shiftproof.learners.ensemble import Ensemble, Member
+from shiftproof.learners.ensemble import Ensemble, Member, MemberModel
 from shiftproof.learners.samples import Samples, held_out_folds
 from shiftproof.metrics import METRICS, Outputs
 
@@ -71,8 +71,8 @@ class Candidate(ABC):
         """Estimate the seconds that `predictions` or `fit` takes on one core; see `Size`."""
 
     @abstractmethod
-    def fit(self, train: Samples, variant: Any, seed: int) -> Any:
-        """Return a scikit-learn classifier or regressor, fitted with one variant."""
+    def fit(self, train: Samples, variant: Any, seed: int) -> MemberModel:
+        """Return the model fitted with one variant."""
 
     def seconds_to_judge(self, size: Size, folds: int) -> float:
         """Estimate the seconds that `held_out` and one `fit` take on one core."""

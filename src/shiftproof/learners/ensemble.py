@@ -7,103 +7,40 @@ Each member has its own temperature T_j.  The mean of calibrated probabilities i
 
 For regression, the prediction is the weighted mean Σ_j w_j f_j(x), without temperatures.
 
-Members are scikit-learn classifiers or regressors on raw rows.  A single model is an ensemble with
-one member.  skops stores it as a dictionary of scikit-learn objects and numbers: loading it runs no
-code, and only the types in `TRUSTED` are allowed.
+A single model is an ensemble with one member.  An ensemble is stored as JSON values and the arrays
+of its members.
 """
 
 from __future__ import annotations
 
-import io
-import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from shiftproof.core.cores import one_thread_each
-from shiftproof.core.errors import CheckpointError, ShiftproofError
-from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
-from shiftproof.core.text import reason_of
+from shiftproof.core.json_values import conform_fields
+from shiftproof.learners.array_model import require
 from shiftproof.learners.criterion import tempered
-from shiftproof.learners.packed_trees import pack, unpack
+from shiftproof.learners.table_models import LinearModel, TreeModel
 
-# Types in scikit-learn models that skops does not trust by default.  Rebuilding them runs no code;
-# `functools.partial` is checked together with the function that it calls.
-TRUSTED = (
-    "functools.partial",
-    "numpy.dtype",
-    "shiftproof.learners.estimator.EstimatorModel",
-    "shiftproof.learners.estimator.NumberEstimatorModel",
-    "shiftproof.learners.ranks.SmoothRanks",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.metrics._dist_metrics.EuclideanDistance64",
-    "sklearn.model_selection._split.KFold",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.neighbors._kd_tree.KDTree",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.tree._tree.Tree",
-    "sklearn.utils._bunch.Bunch",
-    "sklearn.utils.validation.check_array",
-)
+LINEAR, FOREST, BOOSTING, ESTIMATOR = "linear", "forest", "boosting", "estimator"
 
 
-def untrusted_types(value: Any) -> list[str]:
-    """Return the types in an object that `Ensemble.from_bytes` would reject."""
-    import skops.io  # type: ignore[import-untyped]
+class MemberModel(Protocol):
+    """A fitted model of raw rows."""
 
-    found = skops.io.get_untrusted_types(data=skops.io.dumps(value))
-    return sorted(set(found) - set(TRUSTED))
+    @property
+    def classes(self) -> np.ndarray:
+        """The positions [k] of its classes among all classes; empty for numbers."""
 
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return probabilities [n, k] of its classes, or numbers [n, 1] in standard units."""
 
-def dumped(value: Any) -> bytes:
-    """Serialise scikit-learn objects and numbers to bytes."""
-    import skops.io
-
-    stored: bytes = skops.io.dumps(value, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
-    return stored
-
-
-def loaded(data: bytes) -> Any:
-    """Rebuild what `dumped` stored; reject untrusted types."""
-    import skops.io
-    from skops.io.exceptions import (  # type: ignore[import-untyped]
-        UnsupportedTypeException,
-        UntrustedTypesFoundException,
-    )
-
-    try:
-        _require_size(data)
-        return skops.io.loads(data, trusted=list(TRUSTED))
-    except (UntrustedTypesFoundException, UnsupportedTypeException) as error:
-        raise CheckpointError(
-            f"the model holds types that are not trusted: {reason_of(error)}"
-        ) from error
-    except CheckpointError:
-        raise
-    except Exception as error:  # rebuilding damaged objects raises errors of any kind
-        raise unreadable(error) from error
-
-
-def _require_size(data: bytes) -> None:
-    """Reject an archive that unpacks to far more than its own size (a zip bomb)."""
-    with zipfile.ZipFile(io.BytesIO(data)) as pack:
-        size = sum(member.file_size for member in pack.infolist())
-    if size > max(ALWAYS_ALLOWED, MOST_TIMES * len(data)):
-        raise CheckpointError(
-            f"the model unpacks to {size / 2**20:,.0f} MiB, {size / len(data):,.0f} times its size:"
-            " it may be a zip bomb"
-        )
-
-
-def unreadable(error: Exception) -> CheckpointError:
-    """Return the error for a damaged model."""
-    reason = reason_of(error)
-    return CheckpointError(f"the model cannot be read ({reason}); train again")
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays to store, by name."""
 
 
 @dataclass(frozen=True)
@@ -122,8 +59,21 @@ class Member:
     temperature: float
     risk: float | None
     accuracy: float | None
-    model: Any
+    model: MemberModel
     seconds: float = field(default=0.0, compare=False)
+
+
+_MEMBER = {
+    "name": str,
+    "variant": str,
+    "weight": float,
+    "temperature": float,
+    "risk": float | None,
+    "accuracy": float | None,
+    "r2": float | None,
+    "kind": str,
+    "estimator": Mapping[str, Any],
+}
 
 
 @dataclass(frozen=True)
@@ -141,37 +91,22 @@ class Ensemble:
     left_out: Mapping[str, str] = field(default_factory=dict)
     held_out: np.ndarray | None = field(default=None, compare=False, repr=False)
 
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Return class probabilities [n, classes] for rows [n, d]."""
-        total = self._weighted(x)
-        return tempered(total, self.temperature) if self.temperature != 1 else total
-
     def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predicted numbers [n, 1] for raw rows, in standard units."""
-        return self._weighted(x)
-
-    def _weighted(self, x: np.ndarray) -> np.ndarray:
-        """Return the weighted mean of the members' predictions."""
+        """Return probabilities [n, classes] of raw rows, or numbers [n, 1] in standard units."""
         total = np.zeros((len(x), self.classes or 1))
         with one_thread_each():
             for member in self.members:
-                try:
-                    if self.classes == 0:
-                        numbers = np.asarray(member.model.predict(x))
-                        total = total + member.weight * numbers.reshape(len(x), -1)
-                        continue
-                    predicted = member.model.predict_proba(x)
-                    known = np.asarray(member.model.classes_, dtype=int)
-                    total[:, known] += member.weight * tempered(predicted, member.temperature)
-                except (ShiftproofError, MemoryError):
-                    raise
-                except Exception as error:  # a damaged model may fail in any way
-                    raise unreadable(error) from error
-        return total
+                predicted = member.model.predict(x)
+                if self.classes == 0:
+                    total += member.weight * predicted
+                else:
+                    weighted = member.weight * tempered(predicted, member.temperature)
+                    total[:, member.model.classes] += weighted
+        return tempered(total, self.temperature) if self.temperature != 1 else total
 
     def described(self) -> list[dict[str, Any]]:
         """Return each member's description and weight as JSON values, without model and time."""
-        names = [each.name for each in fields(Member) if each.name not in ("model", "seconds")]
+        names = [part.name for part in fields(Member) if part.name not in ("model", "seconds")]
         shown = {} if self.classes else {"accuracy": "r2"}
         return [{shown.get(n, n): getattr(member, n) for n in names} for member in self.members]
 
@@ -179,29 +114,93 @@ class Ensemble:
         """Return each member's time in seconds; empty for a loaded model."""
         return {member.name: round(member.seconds, 3) for member in self.members if member.seconds}
 
-    def to_bytes(self) -> bytes:
-        """Serialise the ensemble."""
-        return dumped(
-            {
-                "classes": self.classes,
-                "temperature": self.temperature,
-                "members": [
-                    {**about, "model": pack(member.model)}
-                    for about, member in zip(self.described(), self.members, strict=True)
-                ],
-            }
-        )
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the arrays, as JSON values."""
+        members = [
+            {**described, **_kind(member.model)}
+            for described, member in zip(self.described(), self.members, strict=True)
+        ]
+        return {"temperature": self.temperature, "members": members}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of all members, by name."""
+        return {
+            f"{number}.{name}": array
+            for number, member in enumerate(self.members)
+            for name, array in member.model.arrays().items()
+        }
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> Ensemble:
-        """Rebuild an ensemble from `to_bytes`; reject untrusted types."""
-        value = loaded(data)
-        try:
-            members = []
-            for stored in value["members"]:
-                own = {"accuracy" if name == "r2" else name: v for name, v in stored.items()}
-                own.pop("spread", None)  # of earlier versions
-                members.append(Member(**{**own, "model": unpack(own["model"])}))
-            return cls(tuple(members), int(value["classes"]), float(value["temperature"]))
-        except (AttributeError, LookupError, TypeError, ValueError) as error:
-            raise unreadable(error) from error
+    def read(
+        cls,
+        described: Mapping[str, Any],
+        arrays: Mapping[str, np.ndarray],
+        columns: int,
+        classes: int,
+        *,
+        trust: bool = False,
+    ) -> Ensemble:
+        """Rebuild an ensemble from `to_json` and `arrays`; raise `ValueError` if it is not valid.
+
+        Args:
+            described: what `to_json` returned.
+            arrays: what `arrays` returned.
+            columns: the number of columns of a raw row.
+            classes: the number of classes, or 0 for regression.
+            trust: rebuild an estimator of the user's own, which may run code.
+        """
+        conform_fields(described, {"temperature": float, "members": tuple[Any, ...]}, "ensemble")
+        members = []
+        parts = {name.partition(".")[0] for name in arrays}
+        require(parts == set(map(str, range(len(described["members"])))), "members and arrays")
+        for number, stored in enumerate(described["members"]):
+            where = f"ensemble.members[{number}]"
+            score = "accuracy" if classes else "r2"
+            optional = {"accuracy", "r2", "estimator"} - {score}
+            conform_fields(stored, _MEMBER, where, optional)
+            own = {
+                name.partition(".")[2]: array
+                for name, array in arrays.items()
+                if name.startswith(f"{number}.")
+            }
+            sizes = {"columns": columns, "classes": classes}
+            require(stored["kind"] in READERS, f"{where}.kind is unknown")
+            given = {}
+            if stored["kind"] == ESTIMATOR:
+                given = {"stored": stored.get("estimator"), "trust": trust}
+            model = READERS[stored["kind"]](own, sizes, **given)
+            require((len(model.classes) > 0) == (classes > 0), f"{where} has no classes")
+            scores = (stored["risk"], stored[score])
+            about = (stored["name"], stored["variant"], stored["weight"], stored["temperature"])
+            members.append(Member(*about, *scores, model))
+        temperatures = [described["temperature"], *(member.temperature for member in members)]
+        require(all(0.01 <= one <= 100 for one in temperatures), "a temperature is not valid")
+        weights = [member.weight for member in members]
+        require(min(weights) >= 0 and abs(sum(weights) - 1) < 1e-6, "weights do not sum to 1")
+        return cls(tuple(members), classes, float(described["temperature"]))
+
+
+def _kind(model: Any) -> dict[str, Any]:
+    """Return the kind of a model; for a user's estimator also its columns, as JSON values."""
+    if isinstance(model, LinearModel):
+        return {"kind": LINEAR}
+    if isinstance(model, TreeModel):
+        return {"kind": BOOSTING if model.boosted else FOREST}
+    return {"kind": ESTIMATOR, "estimator": model.to_json()}
+
+
+def _estimator(
+    arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], **stored: Any
+) -> MemberModel:
+    from shiftproof.learners.estimator import EstimatorModel
+
+    return EstimatorModel.read(arrays, sizes, **stored)
+
+
+# The function that rebuilds each kind of model.
+READERS: dict[str, Callable[..., MemberModel]] = {
+    LINEAR: LinearModel.from_arrays,
+    FOREST: TreeModel.from_arrays,
+    BOOSTING: partial(TreeModel.from_arrays, boosted=True),
+    ESTIMATOR: _estimator,
+}

@@ -3,25 +3,31 @@
 Its input is a data frame with the table's column names (numbers as float, categories as strings,
 missing values as NaN), or an array.  Its labels are class names, or numbers in their original
 units.  Its settings are not tuned and its probabilities are not calibrated.
+
+It is stored by skops, and only types in `TRUSTED` are allowed.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.core.errors import CheckpointError, InvalidValue
+from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
+from shiftproof.core.json_values import conform, conform_fields
 from shiftproof.core.space import hparam
-from shiftproof.core.text import listed
+from shiftproof.core.text import listed, reason_of
 from shiftproof.core.types import CLASSIFICATION, Kind
-from shiftproof.data.tables.preprocessing import Column
+from shiftproof.learners.array_model import require
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.criterion import criterion_of
-from shiftproof.learners.ensemble import Ensemble, Member, untrusted_types
+from shiftproof.learners.ensemble import Ensemble, Member
 from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
 from shiftproof.learners.samples import Samples
 
@@ -29,34 +35,108 @@ from shiftproof.learners.samples import Samples
 ESTIMATOR = "estimator"
 # Stands for a category that the table does not contain.
 UNKNOWN = "<unknown>"
+# The name of the array with the bytes of an estimator.
+STORED = "skops"
 # Longest title with parameters, and the length at which the estimator's messages are cut.
 LONGEST_TITLE, LONGEST_MESSAGE = 60, 200
 
 
+# Types in scikit-learn models that skops does not trust by default.  `functools.partial` is checked
+# together with the function that it calls.
+TRUSTED = (
+    "functools.partial",
+    "numpy.dtype",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.model_selection._split.KFold",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
+    "sklearn.utils.validation.check_array",
+)
+
+
+def untrusted_types(estimator: Any) -> list[str]:
+    """Return the types in an object that `loaded` would reject."""
+    import skops.io  # type: ignore[import-untyped]
+
+    types = skops.io.get_untrusted_types(data=skops.io.dumps(estimator))
+    return sorted(set(types) - set(TRUSTED))
+
+
+def dumped(estimator: Any) -> bytes:
+    """Serialise an estimator to bytes; equal estimators give equal bytes."""
+    import skops.io
+
+    stored: bytes = skops.io.dumps(estimator, compression=zipfile.ZIP_DEFLATED, compresslevel=1)
+    return stored
+
+
+def loaded(data: bytes, *, trust: bool) -> Any:
+    """Rebuild what `dumped` stored, if it is trusted.
+
+    Types that are not in `TRUSTED` are rejected, and archives that unpack to far more than their
+    size.  Rebuilding damaged objects raises errors of any kind.
+    """
+    if not trust:
+        raise InvalidValue(
+            "the model holds a scikit-learn estimator of its author, which may run code: if you"
+            " trust its author, load it with `trust=True`"
+        )
+    import skops.io
+
+    try:
+        with zipfile.ZipFile(BytesIO(data)) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+        if size > max(ALWAYS_ALLOWED, MOST_TIMES * len(data)):
+            raise ValueError(f"it unpacks to {size / 2**20:,.0f} MiB: it may be a zip bomb")
+        return skops.io.loads(data, trusted=list(TRUSTED))
+    except Exception as error:
+        raise CheckpointError(
+            f"the stored estimator cannot be read ({reason_of(error)}); train again"
+        ) from error
+
+
 class EstimatorModel:
-    """A user's fitted classifier, applied to raw rows [n, d] like the other members.
+    """A user's fitted estimator, applied to raw rows [n, d] like the other members.
 
     `columns` holds the names and, for categories, the values of a table's columns; it is empty for
-    arrays.  `classes_` [k] are the positions of the estimator's classes among all classes.
+    arrays.  `classes` [k] are the positions of the estimator's classes among all classes.  A
+    regressor has none; it predicts in the units of its labels, which `center` and `scale` convert
+    to standard units.
     """
 
     def __init__(
-        self, model: Any, columns: Sequence[Column], classes: np.ndarray | Sequence[int]
+        self,
+        model: Any,
+        columns: Sequence[tuple[str, Sequence[str] | None]],
+        classes: Sequence[int] = (),
+        center: float = 0.0,
+        scale: float = 1.0,
     ) -> None:
-        self.model = model
-        self.columns: list[Any] = [
-            [column.name, list(column.values) if column.kind == "category" else None]
-            for column in columns
-        ]
-        self.classes_ = np.asarray(classes)
+        self.model, self.columns = model, columns
+        self.classes = np.asarray(classes, dtype=np.int64)
+        self.center, self.scale = center, scale
 
-    def predict_proba(self, x: np.ndarray) -> np.ndarray:
-        """Return the estimator's probabilities, [n, k]."""
+    @property
+    def is_classifier(self) -> bool:
+        """Whether it predicts probabilities."""
+        return len(self.classes) > 0
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return the estimator's probabilities [n, k], or numbers [n, 1] in standard units."""
         try:
-            found: np.ndarray = np.asarray(self.model.predict_proba(self.given(x)), dtype=float)
+            if self.is_classifier:
+                return np.asarray(self.model.predict_proba(self.given(x)), dtype=float)
+            numbers = np.asarray(self.model.predict(self.given(x)), dtype=float)
+            return (numbers.reshape(len(x), 1) - self.center) / self.scale
         except Exception as error:
             raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
-        return found
 
     def given(self, x: np.ndarray) -> Any:
         """Return raw rows as the estimator's input: a data frame, or the array."""
@@ -65,43 +145,53 @@ class EstimatorModel:
         import pandas as pd  # type: ignore[import-untyped]
 
         text = pd.Series(["a"]).dtype  # the dtype of strings depends on the version of pandas
-        made = {}
-        for place, (name, values) in enumerate(self.columns):
-            cells = x[:, place]
+        series = {}
+        for (name, values), cells in zip(self.columns, x.T, strict=True):
             if values is None:
-                made[name] = pd.Series(cells)
+                series[name] = pd.Series(cells)
             else:
                 # Negative codes index from the end: -1 is an unknown category, -2 a missing one.
                 texts = np.array([*values, np.nan, UNKNOWN], dtype=object)
                 codes = np.where(np.isnan(cells), -2, cells).astype(int)
-                made[name] = pd.Series(texts[codes], dtype=text)
-        return pd.DataFrame(made)
+                series[name] = pd.Series(texts[codes], dtype=text)
+        return pd.DataFrame(series)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the estimator, as JSON values."""
+        return {
+            "columns": [[name, values and list(values)] for name, values in self.columns],
+            "classes": self.classes.tolist(),
+            "center": self.center,
+            "scale": self.scale,
+        }
 
-class NumberEstimatorModel(EstimatorModel):
-    """A user's fitted regressor, which predicts in the units of its labels.
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the estimator as the bytes of a skops archive."""
+        return {STORED: np.frombuffer(dumped(self.model), dtype=np.uint8)}
 
-    `center` and `scale`, lists of one number, convert predictions to the standard units of others.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        columns: Sequence[Column],
-        center: Sequence[float],
-        scale: Sequence[float],
-    ) -> None:
-        super().__init__(model, columns, ())
-        self.center, self.scale = list(center), list(scale)
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return numbers [n] in standard units."""
-        try:
-            found: np.ndarray = np.asarray(self.model.predict(self.given(x)), dtype=float)
-        except Exception as error:
-            raise InvalidValue(f"{title(self.model)} cannot predict: {_one_line(error)}") from error
-        standard: np.ndarray = (found.reshape(len(x)) - self.center) / np.array(self.scale)
-        return standard
+    @classmethod
+    def read(
+        cls, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], *, stored: Any, trust: bool
+    ) -> EstimatorModel:
+        """Rebuild what `to_json` and `arrays` returned, if it is trusted."""
+        conform_fields(
+            stored,
+            {
+                "columns": tuple[tuple[Any, ...], ...],
+                "classes": tuple[int, ...],
+                "center": float,
+                "scale": float,
+            },
+            "the estimator",
+        )
+        for name, values in stored["columns"]:
+            conform(name, str, "a column")
+            conform(values or [], tuple[str, ...], name)
+        require(len(stored["columns"]) in (0, sizes["columns"]), "columns differ")
+        require(all(0 <= one < sizes["classes"] for one in stored["classes"]), "no such class")
+        require(stored["scale"] > 0, "scale must be positive")
+        require(arrays.keys() == {STORED} and arrays[STORED].dtype == np.uint8, "no estimator")
+        return cls(loaded(arrays[STORED].tobytes(), trust=trust), **stored)
 
 
 @ALGORITHMS.register("estimator")
@@ -130,36 +220,37 @@ class EstimatorAlgorithm(Exact):
             raise InvalidValue(NEEDS_ONE)
         started = time.perf_counter()
         name = title(self.unfitted)
-        model = seeded(clone(self.unfitted), seed)
-        made: EstimatorModel
+        estimator = seeded(clone(self.unfitted), seed)
+        columns = [
+            (column.name, column.values if column.kind == "category" else None)
+            for column in samples.columns
+        ]
+        (center,), (scale,) = self.task.center, self.task.scale
+        model = EstimatorModel(estimator, columns, (), center, scale)
+        labels = center + scale * samples.y
         if samples.classes:
-            made = EstimatorModel(model, samples.columns, ())
             labels = np.array(samples.class_names)[samples.y]
-        else:
-            center, scale = self.task.center, self.task.scale
-            made = NumberEstimatorModel(model, samples.columns, center, scale)
-            labels = center[0] + scale[0] * samples.y
-        weights = weights_for(model, samples)
+        weights = weights_for(estimator, samples)
         try:
-            model.fit(made.given(samples.x), labels, **weights)
+            estimator.fit(model.given(samples.x), labels, **weights)
             if samples.classes:
-                places = {label: place for place, label in enumerate(samples.class_names)}
-                made.classes_ = np.array([places[str(label)] for label in model.classes_])
+                classes = [samples.class_names.index(str(name)) for name in estimator.classes_]
+                model.classes = np.array(classes)
         except Exception as error:
             held_out = f" with {listed(self.test_domains)} held out" if self.test_domains else ""
             raise InvalidValue(f"{name} cannot be fitted{held_out}: {_one_line(error)}") from error
         # A search predicts with its best estimator; the rest is no longer needed.
-        made.model = getattr(model, "best_estimator_", model)
-        check_types(made.model)
+        model.model = getattr(estimator, "best_estimator_", estimator)
+        check_types(model.model)
         seconds = time.perf_counter() - started
-        return Ensemble((Member(name, "", 1.0, 1.0, None, None, made, seconds),), samples.classes)
+        return Ensemble((Member(name, "", 1.0, 1.0, None, None, model, seconds),), samples.classes)
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> float:
         """Return the loss on the training samples, because no domain is held out."""
         if not samples.classes:
             losses = criterion_of(samples).losses(ensemble.predict(samples.x), samples)
             return float(np.float32(losses.mean()))
-        chances = ensemble.predict_proba(samples.x)[np.arange(len(samples)), samples.y]
+        chances = ensemble.predict(samples.x)[np.arange(len(samples)), samples.y]
         return float(-np.log(np.maximum(chances, SMALLEST)).mean())
 
 

@@ -13,10 +13,11 @@ from shiftproof.core.space import Choice, Int, hparam
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
-from shiftproof.learners.encoding import fitted_encoder
+from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.samples import Samples
+from shiftproof.learners.table_models import TreeModel, forest_model
 
 LEAVES = (1, 5)
 # Trees for evaluating a regression forest.  Its trees are slow, because they try many columns per
@@ -43,12 +44,9 @@ class ForestCandidate(Candidate):
         """Fit one forest per variant and predict ``x``."""
         if not train.classes:
             few = replace(self, trees=min(self.trees, JUDGING_TREES))
-            numbers = [few.fit(train, variant, seed).predict(x) for variant in self.variants]
-            return np.stack(numbers).reshape(len(numbers), len(x), -1)
+            return np.stack([few.fit(train, variant, seed).predict(x) for variant in self.variants])
         models = [self.fit(train, variant, seed) for variant in self.variants]
-        return np.stack(
-            [in_all_classes(m.predict_proba(x), m.classes_, train.classes) for m in models]
-        )
+        return np.stack([in_all_classes(m.predict(x), m.classes, train.classes) for m in models])
 
     def seconds(self, size: Size) -> float:
         """Estimate the time: each tree level sorts rows by some columns, except extra trees."""
@@ -56,15 +54,14 @@ class ForestCandidate(Candidate):
         level = (1.4e-8 if self.extra else 5.5e-8) * rows * math.sqrt(columns)
         return len(self.variants) * self.trees * (1.5e-3 + level * math.log2(rows + 2))
 
-    def fit(self, train: Samples, variant: int, seed: int) -> Any:
-        """Return a pipeline of encoder and forest."""
+    def fit(self, train: Samples, variant: int, seed: int) -> TreeModel:
+        """Return the fitted forest."""
         from sklearn.ensemble import (  # type: ignore[import-untyped]
             ExtraTreesClassifier,
             ExtraTreesRegressor,
             RandomForestClassifier,
             RandomForestRegressor,
         )
-        from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
 
         # The thresholds around a leaf with a single row would reveal the values of that row.
         leaf = max(variant, FEWEST_ROWS) if train.private else variant
@@ -74,13 +71,9 @@ class ForestCandidate(Candidate):
         else:
             kind = ExtraTreesRegressor if self.extra else RandomForestRegressor
             settings["max_features"] = COLUMNS_OF_NUMBERS
-        model = kind(self.trees, **settings)
-        ready = fitted_encoder(train)
+        encoder, rows = encoded(train)
         weight = None if train.weight is None else train.weights()
-        model.fit(ready.transform(train.x), train.y, weight)
-        pipeline = Pipeline([("encoder", ready), ("model", model)])
-        model.n_jobs = None  # threads sum the trees in any order, which changes the last digits
-        return pipeline
+        return forest_model(kind(self.trees, **settings).fit(rows, train.y, weight), encoder)
 
 
 @ALGORITHMS.register("forest")

@@ -16,12 +16,13 @@ from shiftproof.core.space import Float, hparam
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, judge, single
 from shiftproof.learners.criterion import calibrated_risk
-from shiftproof.learners.encoding import fitted_encoder
+from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact, Progress, silent
 from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
 from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
+from shiftproof.learners.table_models import LinearModel
 
 PATIENCE = 3
 # From a negligible penalty to one that leaves little but the class shares, for columns of
@@ -41,8 +42,8 @@ class LinearCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the path to ``train`` and predict ``x``."""
-        ready = fitted_encoder(train, ranks=self.ranks)
-        fitted, rows = ready.transform(train.x), ready.transform(x)
+        encoder, fitted = encoded(train, ranks=self.ranks)
+        rows = encoder.transform(x)
         if not train.classes:
             found = ridge_path(fitted, train.y[:, None], self._weights(train)[0], self.variants)
             return found.predict(rows)
@@ -62,7 +63,7 @@ class LinearCandidate(Candidate):
         path stops once `PATIENCE` weaker penalties in a row did worse; even weaker ones, which take
         the longest, get the last predictions.
         """
-        rows = fitted_encoder(samples, ranks=self.ranks).transform(samples.x)
+        _, rows = encoded(samples, ranks=self.ranks)
         if not samples.classes:
             return self._held_out_numbers(rows, samples, folds)
         names = np.unique(folds)
@@ -99,32 +100,16 @@ class LinearCandidate(Candidate):
             found[:, held] = paths[int(fold)].predict(rows[held])
         return found
 
-    def fit(self, train: Samples, variant: float, seed: int) -> Any:
-        """Return a pipeline of encoder and linear model."""
-        from sklearn.linear_model import (  # type: ignore[import-untyped]
-            LogisticRegression,
-            Ridge,
-        )
-        from sklearn.pipeline import Pipeline  # type: ignore[import-untyped]
-
-        ready = fitted_encoder(train, ranks=self.ranks)
-        rows = ready.transform(train.x)
-        if not train.classes:
-            solved = ridge_path(rows, train.y[:, None], self._weights(train)[0], [variant])
-            ridge = Ridge(variant * len(train))
-            ridge.coef_, ridge.intercept_ = (
-                solved.coefficients[0, 0],
-                float(solved.intercepts[0, 0]),
-            )
-            ridge.n_features_in_ = rows.shape[1]
-            return Pipeline([("encoder", ready), ("model", ridge)])
-        path = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])
-        model = LogisticRegression(C=1 / (variant * len(train)))
-        model.classes_ = np.arange(train.classes)
-        model.coef_, model.intercept_ = path.coefficients[0, 0], path.intercepts[0, 0]
-        model.n_features_in_ = rows.shape[1]
-        model.n_iter_ = np.zeros(1, dtype=np.int32)
-        return Pipeline([("encoder", ready), ("model", model)])
+    def fit(self, train: Samples, variant: float, seed: int) -> LinearModel:
+        """Return the fitted model."""
+        encoder, rows = encoded(train, ranks=self.ranks)
+        if train.classes:
+            path: Any = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])
+            coefficients, intercepts = path.coefficients[0, 0], path.intercepts[0, 0]
+        else:
+            path = ridge_path(rows, train.y[:, None], self._weights(train)[0], [variant])
+            coefficients, intercepts = path.coefficients[0], path.intercepts[0]
+        return LinearModel(np.arange(train.classes), encoder, coefficients, intercepts)
 
     def _weights(self, train: Samples) -> np.ndarray:
         return (train.balanced() if self.balance_domains else train.weights())[None]

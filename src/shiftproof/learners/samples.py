@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ class Samples:
     ``categorical`` [d] marks the columns of codes.  ``class_names`` [classes] are the names of the
     classes, and ``columns`` [d] the columns of a table with named columns.  A model of ``private``
     samples must not reveal single rows.  ``weight`` [n] are sample weights above 0; without it, all
-    rows have equal weight.
+    rows have equal weight.  ``encoded`` are the features of the rows (`learners.encoding.encoded`).
     """
 
     x: np.ndarray
@@ -34,6 +35,7 @@ class Samples:
     private: bool = False
     loss: str = CROSS_ENTROPY
     weight: np.ndarray | None = None
+    encoded: dict[bool, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.y)

@@ -1,8 +1,4 @@
-"""PDM over several calls, with a memory of the earlier ones.
-
-`MovingMatch` matches a moving average of each domain.  `CrossMatch` compares with earlier batches
-only, so that chance differences of a batch are not penalised.
-"""
+"""PDM over several calls, with a memory of the earlier ones."""
 
 from __future__ import annotations
 
@@ -130,27 +126,3 @@ def _shares(masses: Tensor) -> Tensor | None:
     if masses.device.type == "cpu" and bool((masses == masses[0]).all()):
         return None
     return (masses / masses.sum()).view(-1, 1, 1)
-
-
-class CrossMatch(MovingMatch):
-    """The penalty of `MovingMatch` minus the penalty of the newest points alone.
-
-    Let Δ be the sorted points of this call minus their mean over domains, and Δₖ those of k calls
-    ago.  The sums are S = Δ + Σₖ γᵏ Δₖ, and for order 2
-
-        ‖S‖² − ‖Δ‖² = 2 Δ · Σₖ γᵏ Δₖ + (a part without gradient).
-
-    Identically distributed domains have E Δ = 0, but E ‖Δ‖² > 0: batches differ by chance, and more
-    so if gradients vary more.  To reduce ‖Δ‖², a network would make its gradients small through
-    confident predictions, and so rely on any feature that helps.  Batches of different calls are
-    independent, so the product with the past has no such part.
-    """
-
-    def forward(self, x: Points, domains: Sequence[int] | None = None) -> Tensor:
-        """Add x to the moving average and return the penalty, which may be negative."""
-        return super().forward(x, domains) - self.scale * pdm(x, self.order, self.trim)
-
-    def forget(self) -> None:
-        """Forget the earlier batches, whose points came from another network."""
-        self.sums = self.masses = self.domains = None
-        self._known = []

@@ -18,15 +18,15 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.tensors import widened
 from shiftproof.matching.head_gradients import LinearGradients, functional_head_gradients, is_linear
 from shiftproof.matching.levels import Order
-from shiftproof.matching.pdm import ClassMatch, Points, pdm
+from shiftproof.matching.pdm import Points
 from shiftproof.matching.term import (
     MatchingTerm,
     MatchInputs,
     gradients,
     representations,
-    unit_weight,
+    with_penalties,
 )
-from shiftproof.models.risk import logit_residual, per_sample_risk
+from shiftproof.models.risk import logit_residual
 
 
 def check_settings(
@@ -35,7 +35,7 @@ def check_settings(
     """Check weights, warm-up steps and decays γ, all given by name."""
     for name, value in weights.items():
         if not (_is_number(value) and math.isfinite(value) and value >= 0):
-            raise InvalidValue(f"`{name}` must be a number from 0 up or 'auto', not {value!r}")
+            raise InvalidValue(f"`{name}` must be a number from 0 up, not {value!r}")
     for name, value in warmups.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 0:
             raise InvalidValue(f"`{name}` must be a whole number from 0 up, not {value!r}")
@@ -157,10 +157,6 @@ def _gather(x: Tensor, sizes: list[int] | None = None) -> list[Tensor]:
     return parts
 
 
-# A weight that the first matched batch determines.
-AUTO: Literal["auto"] = "auto"
-
-
 def _setting(term: str, name: str) -> Any:
     """Return a property that forwards to an attribute of a term."""
     return property(
@@ -181,11 +177,8 @@ class InterDomainMatching(nn.Module):
     numbers of samples; they are matched by quantiles.
 
     Args:
-        gradient_weight: λ₁; with 0, gradients are not computed.  `"auto"` chooses λ₁ so that the
-            penalty is as large as the cross-entropy in the first call that adds it, and then keeps
-            it (`matching.term`).  It does not decide whether matching helps: `idm-auto`
-            does so on held-out samples.
-        representation_weight: λ₂; with 0, representations are not matched; or `"auto"`.
+        gradient_weight: λ₁; with 0, gradients are not computed.
+        representation_weight: λ₂; with 0, representations are not matched.
         gradient_warmup: calls before L_G is added; its moving average begins with the first call.
         representation_warmup: the same for L_R.
         gradient_ema: γ₁, decay of L_G's moving average; 0 matches each batch by itself.
@@ -235,8 +228,8 @@ class InterDomainMatching(nn.Module):
 
     def __init__(
         self,
-        gradient_weight: float | Literal["auto"] = 1e3,
-        representation_weight: float | Literal["auto"] = 1.0,
+        gradient_weight: float = 1e3,
+        representation_weight: float = 1.0,
         *,
         gradient_warmup: int = 1500,
         representation_warmup: int = 0,
@@ -250,9 +243,8 @@ class InterDomainMatching(nn.Module):
         check: bool = True,
     ) -> None:
         super().__init__()
-        weights = {"gradient": gradient_weight, "representation": representation_weight}
         check_settings(
-            {f"{name}_weight": value for name, value in weights.items() if value != AUTO},
+            {"gradient_weight": gradient_weight, "representation_weight": representation_weight},
             {
                 "gradient_warmup": gradient_warmup,
                 "representation_warmup": representation_warmup,
@@ -264,23 +256,13 @@ class InterDomainMatching(nn.Module):
             raise InvalidValue(f"`order` must be 1 or 2, not {order!r}")
         if match_within not in ("all", "class"):
             raise InvalidValue(f"`match_within` must be 'all' or 'class', not {match_within!r}")
-        if match_within == "class" and representation_ema > 0:
-            raise InvalidValue(
-                '`match_within="class"` has no moving average, since every batch holds other shares'
-                " of the classes: set `representation_ema=0`"
-            )
         self.gradients = MatchingTerm(
             gradients, gradient_weight, gradient_warmup, gradient_ema, order=order, trim=trim
         )
         self.representations = MatchingTerm(
             representations, representation_weight, representation_warmup, representation_ema,
-            order=order,
+            order=order, by_class=match_within == "class",
         )  # fmt: skip
-        if match_within == "class":
-            self.representations.match_within_classes(ClassMatch(order))
-        self._gammas = {"gradient": gradient_ema, "representation": representation_ema}
-        self._order: Order = order
-        self._units: dict[str, float] = {}  # the automatic weights fixed so far
         self.join_processes = join_processes
         self.check = check
         self.steps = 0
@@ -342,35 +324,12 @@ class InterDomainMatching(nn.Module):
             partial(self._gradients, features, logits, labels, sizes),
             domains=ids,
         )
-        total = features[:0].sum() + logits[:0].sum()  # 0, with a gradient of 0
-        self.measured = {}
-        for name, term in (
-            ("gradient", self.gradients),
-            ("representation", self.representations),
-        ):
-            if term.weight != 0 and term.tracks(self.steps):
-                penalty = term(inputs, self.steps)
-                self.measured[f"{name}_penalty"] = penalty.detach()
-                if term.acts(self.steps):
-                    weight = term.weight
-                    if weight == AUTO:
-                        weight = self._automatic(name, term, inputs, logits, labels)
-                    total = total + weight * penalty
+        zero = features[:0].sum() + logits[:0].sum()  # with a gradient of 0
+        terms = {"gradient": self.gradients, "representation": self.representations}
+        weighed = {name: term for name, term in terms.items() if term.weight != 0}
+        total, penalties = with_penalties(zero, weighed, inputs, self.steps)
+        self.measured = {name: penalty.detach() for name, penalty in penalties.items()}
         return total
-
-    @torch.no_grad()
-    def _automatic(
-        self, name: str, term: MatchingTerm, inputs: MatchInputs, logits: Tensor, labels: Tensor
-    ) -> float:
-        """Return an automatic weight; the first batch with several domains fixes it."""
-        if name in self._units:
-            return self._units[name]
-        own = pdm(term.points(inputs)[0], self._order).item()
-        risk = per_sample_risk(logits, labels).mean().item()
-        found = unit_weight(risk, own, self._gammas[name], self._order)
-        if self.training and found > 0:
-            self._units[name] = found
-        return found
 
     def _gradients(
         self, features: Tensor, logits: Tensor, labels: Tensor, sizes: list[int]
@@ -382,29 +341,24 @@ class InterDomainMatching(nn.Module):
             return LinearGradients.of(
                 features, logit_residual(logits, labels), sizes, bias=has_bias
             )
-        found = functional_head_gradients(head, features[None], labels[None])
-        return torch.split(found.squeeze(0), sizes)
+        gradients = functional_head_gradients(head, features[None], labels[None])
+        return torch.split(gradients.squeeze(0), sizes)
 
     def extra_repr(self) -> str:
         """Return the weights and warm-ups of both terms."""
-        shown = {}
-        for name, term in (("gradient", self.gradients), ("representation", self.representations)):
-            found = f" ({self._units[name]:g})" if name in self._units else ""
-            shown[name] = f"{AUTO}{found}" if term.weight == AUTO else f"{term.weight:g}"
         return (
-            f"gradient_weight={shown['gradient']}, gradient_warmup={self.gradient_warmup},"
-            f" representation_weight={shown['representation']},"
+            f"gradient_weight={self.gradient_weight:g}, gradient_warmup={self.gradient_warmup},"
+            f" representation_weight={self.representation_weight:g},"
             f" representation_warmup={self.representation_warmup}"
         )
 
-    def get_extra_state(self) -> dict[str, Any]:
-        """Return the step count and the automatic weights, for `state_dict`."""
-        return {"steps": self.steps, **({"units": dict(self._units)} if self._units else {})}
+    def get_extra_state(self) -> dict[str, int]:
+        """Return the step count, for `state_dict`."""
+        return {"steps": self.steps}
 
-    def set_extra_state(self, state: dict[str, Any]) -> None:
-        """Set the step count and the automatic weights."""
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Set the step count."""
         self.steps = state["steps"]
-        self._units = dict(state.get("units", {}))
 
 
 def _grouped(domains: Tensor, device: torch.device) -> tuple[Tensor, list[int], list[int]]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from shiftproof.core.errors import InvalidValue
 from shiftproof.matching.match import MovingMatch
-
-
-def unit_weight(risk: float, penalty: float, gamma: float, order: int) -> float:
-    """Return the weight that makes a penalty as large as the risk, or 0 without any penalty.
-
-        λ = (1 − γ)^(p−1) · L₀ / P₀,
-
-    with L₀ and P₀ the risk and PDM of order p on the first matched batch.  The factor cancels the
-    moving average, which sums 1 / (1 − γ) batches.  The meaning of a fixed λ differs between
-    networks and datasets; this one does not depend on the scale of the features or gradients.
-
-    >>> unit_weight(risk=1.5, penalty=0.5, gamma=0.0, order=2), unit_weight(0.7, 0.0, 0.5, 2)
-    (3.0, 0.0)
-    """
-    return (1 - gamma) ** (order - 1) * risk / penalty if penalty > 0 else 0.0
-
+from shiftproof.matching.pdm import ClassMatch
 
 # [domains, batch, …], or one tensor [batchᵢ, …] for each domain.
 Grouped = Any
@@ -59,27 +45,36 @@ class MatchingTerm(nn.Module):
 
     `points` selects the arguments of `match` from `MatchInputs`.  Steps count from 0.  The variant
     `authors` matches after t steps, with a moving average from the first step on; the variant
-    `paper` matches from the t-th step on, and its moving average begins there.
+    `paper` matches from the t-th step on, and its moving average begins there.  With `by_class`,
+    representations are matched class by class (`pdm_by_class`).
     """
 
     def __init__(
         self,
         points: Callable[[MatchInputs], Matched],
-        weight: float | Literal["auto"],
+        weight: float,
         warmup: int,
         gamma: float,
         *,
         order: int = 2,
         trim: int = 0,
         variant: str = "authors",
+        by_class: bool = False,
     ) -> None:
         super().__init__()
         is_authors = variant == "authors"
-        self.points = points
+        if by_class and gamma > 0:
+            raise InvalidValue(
+                '`match_within="class"` has no moving average, since every batch holds other shares'
+                " of the classes: set `representation_ema=0`"
+            )
+        self.points = labelled_representations if by_class else points
         self.weight = weight
         self.start = warmup if is_authors else warmup - 1
         self.starts_early = is_authors and gamma > 0
-        self.match: nn.Module = MovingMatch(gamma, order, trim, corrected=is_authors)
+        self.match: nn.Module = (
+            ClassMatch(order) if by_class else MovingMatch(gamma, order, trim, corrected=is_authors)
+        )
 
     def acts(self, step: int) -> bool:
         """Return whether the penalty of this step enters the loss."""
@@ -95,9 +90,18 @@ class MatchingTerm(nn.Module):
             penalty: Tensor = self.match(*self.points(inputs))
         return penalty
 
-    def match_within_classes(self, match: nn.Module) -> None:
-        """Match representations class by class with `match` from now on."""
-        self.match, self.points = match, labelled_representations
+
+def with_penalties(
+    loss: Tensor, terms: Mapping[str, MatchingTerm], inputs: MatchInputs, step: int
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Return the loss plus λ · penalty of each term that acts, and all penalties by name."""
+    penalties = {}
+    for name, term in terms.items():
+        if term.tracks(step):
+            penalty = penalties[f"{name}_penalty"] = term(inputs, step)
+            if term.acts(step):
+                loss = loss + term.weight * penalty
+    return loss, penalties
 
 
 # Values of `points`: they select the arguments of `match` from `MatchInputs`.

@@ -22,6 +22,7 @@ from scipy.special import logit  # type: ignore[import-untyped]
 from shiftproof.metrics.base import LEVEL, LOG_ODDS, Additive, Estimate, jackknife_variance
 from shiftproof.metrics.calibration import SMALLEST
 from shiftproof.metrics.outputs import Outputs
+from shiftproof.statistics.auroc import auroc_variance
 
 # Losses whose standard deviation is a smaller share of their mean are equal but for rounding.
 ROUNDING = 1e-9
@@ -155,7 +156,11 @@ def additive_balanced_accuracy(own: Outputs) -> tuple[float, float]:
 
 def additive_auroc(own: Outputs) -> tuple[float, float]:
     """Return the log odds of the AUROC, and their variance."""
-    return _kept_inside(auroc(own) or 0.0, auroc_variance(own), _rows_of_smallest_class(own))
+    return _kept_inside(
+        auroc(own) or 0.0,
+        auroc_variance(own.probabilities, own.labels),
+        _rows_of_smallest_class(own),
+    )
 
 
 def jackknifed(score: Callable[[Outputs], float | None], *, by_class: bool = True) -> Additive:
@@ -169,32 +174,6 @@ def jackknifed(score: Callable[[Outputs], float | None], *, by_class: bool = Tru
         return _kept_inside(score(own) or 0.0, jackknife_variance(score, own), rows)
 
     return additive
-
-
-def auroc_variance(own: Outputs) -> float:
-    """Return DeLong's variance of the macro AUROC.
-
-    The AUROC of class c is a mean over pairs of a row of c and another row.  A row of class k
-    contributes to the AUROC of its own class the share of other rows below it, and to that of each
-    other class c the share of rows of c above it.  Given the number of rows of each class, the sum
-    of the contributions of independent rows has the variance Σ_k n_k s²_k, where s²_k is the
-    variance of the contributions of the rows of class k.  For two classes this is DeLong et al.
-    (1988).
-    """
-    from scipy.stats import rankdata  # type: ignore[import-untyped]
-
-    present = np.unique(own.labels)
-    parts = np.zeros(len(own.labels))
-    for k in present:
-        inside = own.labels == k
-        score = own.probabilities[:, k]
-        ranks, above, below = rankdata(score), rankdata(score[inside]), rankdata(score[~inside])
-        count, others = int(inside.sum()), int((~inside).sum())
-        parts[inside] += (ranks[inside] - above) / others / count
-        parts[~inside] += (1 - (ranks[~inside] - below) / count) / others
-    parts /= len(present)
-    of_classes = [parts[own.labels == k] for k in present]
-    return float(sum(len(part) * part.var(ddof=1) for part in of_classes if len(part) > 1))
 
 
 def _rows_of_smallest_class(own: Outputs) -> int:

@@ -176,7 +176,7 @@ def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
     """Raise for runs of another network, which may have as many steps."""
     config, card = run.origin.config, DATASETS.get(dataset).card
     network = preset.backbones.get(card.regime, card.backbone)
-    trained, frozen = config.get("backbone", network), bool(config.get("frozen"))
+    trained, frozen = config.get("backbone", network), bool(config.get("extractor"))
     fits = preset.freeze_images if frozen else trained == network
     if not fits:
         kind = "frozen features" if frozen else f"the network {trained}"

@@ -11,7 +11,7 @@ import numpy as np
 from shiftproof.core.text import counted, three_digits
 from shiftproof.data.input_forms import Samples
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.predictions import AnyPredictions, NumberPredictions, Predictions
+from shiftproof.inference.model import AnyPredictions, NumberPredictions, Predictions
 from shiftproof.reporting.formats import csv_text
 
 if TYPE_CHECKING:

@@ -212,15 +212,15 @@ def _adapted(config: RunConfig) -> str:
 
 def scored_weights(record: Record) -> str:
     """Say which weights a record scored, if not the last ones."""
-    if (scored := record.get("scored")) is None:
+    if (weights := record.get("weights")) is None:
         return ""
-    steps, valley = scored.get("steps", ()), scored.get("valley")
+    steps, valley = weights.get("steps", ()), weights.get("valley")
     if not steps:
         return f"the last weights, as they are (valley {valley})"
-    if scored["weights"] == "best":
+    if weights["average"] == "best":
         return f"the weights of step {steps[0]}, best on the training domains' held-out parts"
     state = f" (valley {valley})" if valley else ""
-    return f"the {scored['weights']} average of steps {steps[0]} to {steps[1]}{state}"
+    return f"the {weights['average']} average of steps {steps[0]} to {steps[1]}{state}"
 
 
 def members_table(runs: Sequence[RunResult]) -> Table | None:
@@ -259,7 +259,7 @@ def _left_out(records: Sequence[Record]) -> dict[str, str]:
     """Return the candidates that were not tried, by reason, and in how many runs if not in all."""
     runs: dict[str, Counter[str]] = {}
     for record in records:
-        for name, reason in record.get("left_out", {}).items():
+        for name, reason in record.get("excluded", {}).items():
             runs.setdefault(reason, Counter())[name] += 1
     total = len(records)
     return {

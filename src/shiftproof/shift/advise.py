@@ -19,8 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.text import listed, quoted
-from shiftproof.shift.diagnosis import Diagnosis
-from shiftproof.shift.drops import Drop, NumberDrop, Points
+from shiftproof.shift.diagnosis import Diagnosis, Drop, NumberDrop, Points
 from shiftproof.shift.interpretation import describe_model, explained, findings, kinds_of
 from shiftproof.shift.judging import Finding, State, percent
 
@@ -82,7 +81,7 @@ def advise(
     kinds = kinds_of(found)
     states = {finding.shift: finding.state for finding in found}
     numbers = bool(diagnosis.numbers)
-    beside = _matching(states, found, numbers=numbers) if "concept" in kinds else None
+    beside = _matching(found, numbers=numbers) if "concept" in kinds else None
     remarks = tuple(_remarks(diagnosis, about, kinds, states))
     return Advice(found, _first(about.kind, kinds), beside, remarks, test_domains, kinds)
 
@@ -104,22 +103,14 @@ def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
     return Choice("best", why)
 
 
-def _matching(states: Mapping[str, State], found: tuple[Finding, ...], *, numbers: bool) -> Choice:
+def _matching(found: tuple[Finding, ...], *, numbers: bool) -> Choice:
     concept = next(each for each in found if each.shift == "concept")
-    hparams = {"gradient_weight": "auto", "representation_weight": "0"}
-    matched = "gradients"
-    same_labels = states["label"] == "none"
-    # Numbers have no classes to match within: if labels differ, representations must differ too.
-    if states["covariate"] == "found" and (same_labels or not numbers):
-        within = {} if numbers else {"match_within": "all" if same_labels else "class"}
-        hparams |= {"representation_weight": "auto"} | within
-        matched += " and representations" + " within each class" * ("class" in within.values())
     why = (
-        f"It matches {matched}, because concept shift was found:"
+        "It matches gradients, because concept shift was found:"
         f" {explained(concept, numbers=numbers)}. Fitting all domains together does not remove this"
         " shift. Keep it only if held-out domains improve."
     )
-    return Choice("idm", why, hparams)
+    return Choice("idm" if numbers else "idm-auto", why)
 
 
 def _remarks(

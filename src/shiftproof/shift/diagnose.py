@@ -3,59 +3,28 @@
 All amounts are mutual information in nats, with all domains equally likely, as in training;
 `information.base` defines the five.  Features with few distinct rows are measured by counting; for
 others, `posteriors` describes the classifiers behind the amounts, and why these are lower bounds.
-Labels without classes are numbers, which `number_posteriors` measures.
+Labels without classes are numbers; `labels` has what differs between the two kinds.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data.base import Progress, silent
-from shiftproof.information import Counts, Estimate, Matching, Shift, estimator_for, estimator_of
-from shiftproof.information.contingency import contingency
-from shiftproof.information.sample import Floats, Sample, as_table, checked, varying
-from shiftproof.shift.diagnosis import (
-    Diagnosis,
-    ModelShift,
-    ModelView,
-    NumberPrediction,
-    Prediction,
-)
-from shiftproof.shift.drops import (
-    column_trials,
-    drops_of,
-    number_drops,
-    points_of_r2,
-    right_answers,
-)
-from shiftproof.shift.localize import (
-    classes_apart,
-    match,
-    moved_classes,
-    moved_features,
-    number_labels,
-    numbers_apart,
-    pairs_of,
-    stratified,
-)
-from shiftproof.shift.panel import leading_columns
-from shiftproof.shift.posteriors import (
-    FOLDS,
-    Combined,
-    NumberCombined,
-    NumberPosteriors,
-    Posteriors,
-    checked_numbers,
-    number_posteriors,
-    posteriors,
-)
+from shiftproof.information import Shift, estimator_for
+from shiftproof.shift.diagnosis import Diagnosis, ModelShift, ModelView
+from shiftproof.shift.drops import column_trials, drops_of
+from shiftproof.shift.labels import Labels, labels_of
+from shiftproof.shift.localize import match, moved_features, pairs_of, stratified
+from shiftproof.shift.posteriors import FOLDS
+from shiftproof.statistics.sample import as_table, varying
 
 MOST_SAMPLES = 10_000
 PERMUTATIONS = 99
@@ -111,8 +80,8 @@ def diagnose(
     there = tuple(domains[position] for position in np.unique(codes))
     labelled = tuple(classes[position] for position in np.unique(labels)) if classes else ()
     _refuse_what_shows_nothing(codes, there, labels, labelled)
-    sample, numbers = _sample(table, labels, codes, bool(classes))
-    if sample.x.shape[1] == 0:
+    measured = labels_of(table, labels, codes, labelled)
+    if measured.sample.x.shape[1] == 0:
         raise DataError(f"all {len(names)} features are constant; there is nothing to measure")
 
     steps, done = FOLDS * (2 if model else 1) + 2, itertools.count()
@@ -122,20 +91,24 @@ def diagnose(
 
     tick()
     settings = {"seed": seed, "balanced": True, "level": level, "permutations": permutations}
-    measure = _Measure(settings, tick)
     matched = match(table, codes, seed)
     moving = moved_features(matched, names, there)
-    left = [names[column] for column in varying(table)]
-    moved = [left.index(each.name) for each in moving if each.p_value <= 1 - level]
+    columns = [names[column] for column in varying(table)]
+    moved = [columns.index(feature.name) for feature in moving if feature.p_value <= 1 - level]
     tick()
-    asked = _Asked(there, labelled, left, moved, matched, level, drops)
-    if numbers is None:
-        sample, shift, found = measure.classes(sample)
-        measured = _of_classes(sample, found, asked)
-    else:
-        shift, numeric = measure.numbers(sample, numbers)
-        measured = _of_numbers(sample, numbers, labels, numeric, asked)
+    measured.fit(seed, tick)
+    shift = measured.shift(**settings)
+    held_out: dict[str, Any] = {}
+    if drops:
+        held_out["drops"] = drops_of(measured, there, level)
+        held_out["trials"] = column_trials(measured, moved, columns, level)
     tick()
+    model_shift = None
+    if model is not None:
+        model = model.take(kept)
+        of_model = labels_of(as_table(model.representations), labels, codes, labelled)
+        of_model.fit(seed, tick)
+        model_shift = _model_shift(model, of_model, codes, settings)
     return Diagnosis(
         domains=there,
         classes=labelled,
@@ -143,157 +116,31 @@ def diagnose(
         level=level,
         shift=shift,
         domain_entropy=float(np.log(len(there))),
+        pairs=pairs_of(measured, matched, there),
         features=moving,
-        model=_model_shift(model.take(kept), labels, codes, bool(classes), measure)
-        if model
-        else None,
-        **measured,
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """Options of the further measurements: names, columns that move, and confidence level."""
-
-    domains: Sequence[str]
-    classes: Sequence[str]
-    columns: Sequence[str]
-    moved: Sequence[int]
-    matched: Matching
-    level: float
-    drops: bool
-
-
-def _of_classes(sample: Sample, found: Posteriors, asked: _Asked) -> dict[str, Any]:
-    """Return the fields of a diagnosis that depend on the labels, if these are classes."""
-    by_both = found.domain_given_label(sample.y)
-    pairs = pairs_of(
-        sample, found.domain, by_both, classes_apart(sample), asked.matched, asked.domains
-    )
-    fields: dict[str, Any] = {
-        "counts": tuple(tuple(row) for row in contingency(sample.y, sample.d).T.tolist()),
-        "prediction": _prediction(sample, found),
-        "pairs": pairs,
-        "moved_classes": moved_classes(sample, found, asked.classes),
-    }
-    if asked.drops:
-        fields["drops"] = drops_of(sample, found, asked.domains, asked.classes, level=asked.level)
-        fields["trials"] = column_trials(
-            sample, asked.moved, asked.columns, right_answers(sample), level=asked.level
-        )
-    return fields
-
-
-def _of_numbers(
-    sample: Sample, y: Floats, labels: np.ndarray, found: NumberPosteriors, asked: _Asked
-) -> dict[str, Any]:
-    """Return the same fields for numeric labels; y [n] are standardised."""
-    mean, unit = float(labels.mean()), float(labels.std())
-    pairs = pairs_of(
-        sample,
-        found.domain,
-        found.domain_given_label,
-        numbers_apart(sample, y),
-        asked.matched,
-        asked.domains,
-    )
-    fields: dict[str, Any] = {
-        "counts": tuple((int(size),) for size in np.bincount(sample.d)),
-        "prediction": _number_prediction(sample, y, found),
-        "pairs": pairs,
-        "moved_classes": (),
-        "numbers": number_labels(sample, y, mean, unit),
-    }
-    if asked.drops:
-        fields["drops"] = number_drops(
-            sample, y, found, asked.domains, unit=unit, level=asked.level
-        )
-        fields["trials"] = column_trials(
-            sample, asked.moved, asked.columns, points_of_r2(sample, y), level=asked.level
-        )
-    return fields
-
-
-def _sample(x: Floats, y: np.ndarray, d: np.ndarray, classes: bool) -> tuple[Sample, Floats | None]:
-    """Return the checked samples, and the standardised labels if they are numbers."""
-    if classes:
-        return checked(x, y, d, balanced=True), None
-    return checked_numbers(x, y, d)
-
-
-@dataclass(frozen=True)
-class _Measure:
-    """Measures shifts with the same settings for inputs and for representations."""
-
-    settings: dict[str, Any]
-    tick: Callable[[], None]
-
-    def classes(self, sample: Sample) -> tuple[Sample, Shift, Posteriors]:
-        """Return the samples with the measured columns, the amounts, and the posteriors."""
-        usual = estimator_of(sample, **self.settings)
-        few = leading_columns(sample)
-        found = posteriors(few, seed=self.settings["seed"], tick=self.tick)
-        if isinstance(usual, Counts):
-            return few, usual.amounts_of(sample), found
-        return few, Combined(found=found, **self.settings).amounts_of(few), found
-
-    def numbers(self, sample: Sample, y: Floats) -> tuple[Shift, NumberPosteriors]:
-        """Return the amounts and the posteriors for numeric labels."""
-        found = number_posteriors(sample, y, seed=self.settings["seed"], tick=self.tick)
-        return NumberCombined(found=found, **self.settings).amounts(sample, y), found
-
-    def covariate(self, x: ArrayLike, d: ArrayLike) -> Estimate:
-        """Return I(X;D) alone."""
-        return estimator_for(x, d, **self.settings).covariate(x, d)
-
-
-def _prediction(sample: Sample, found: Posteriors) -> Prediction:
-    own = np.arange(len(sample.d))
-    mixed = found.mixed_label
-
-    def share(right: NDArray[np.bool_]) -> float:
-        return float(sample.weights @ right)
-
-    return Prediction(
-        label=share(mixed.argmax(axis=1) == sample.y),
-        label_knowing_domain=share(found.label[own, sample.d].argmax(axis=1) == sample.y),
-        commonest_label=float(np.bincount(sample.y, sample.weights).max()),
-        domain=share(found.domain.argmax(axis=1) == sample.d),
-        uncertainty=float(-sample.weights @ mixed[own, sample.y]),
-    )
-
-
-def _number_prediction(sample: Sample, y: Floats, found: NumberPosteriors) -> NumberPrediction:
-    around = float(sample.weights @ (y - sample.weights @ y) ** 2)
-
-    def explained(predicted: Floats) -> float:
-        return 1 - float(sample.weights @ (y - predicted) ** 2) / around
-
-    return NumberPrediction(
-        r2=explained(found.predicted),
-        r2_knowing_domain=explained(found.home),
-        domain=float(sample.weights @ (found.domain.argmax(axis=1) == sample.d)),
+        model=model_shift,
+        **measured.measured(),
+        **held_out,
     )
 
 
 def _model_shift(
-    model: ModelView, labels: np.ndarray, codes: np.ndarray, classes: bool, measure: _Measure
+    model: ModelView, labels: Labels, codes: np.ndarray, settings: dict[str, Any]
 ) -> ModelShift:
-    sample, y = _sample(as_table(model.representations), labels, codes, classes)
-    shift = measure.classes(sample)[1] if y is None else measure.numbers(sample, y)[0]
+    shift = labels.shift(**settings)
+    of_inputs = {part.name: getattr(shift, part.name) for part in fields(Shift)}
     named = {
-        field.name: replace(
-            getattr(shift, field.name), symbol=getattr(shift, field.name).symbol.replace("X", "R")
-        )
-        for field in fields(Shift)
+        name: replace(estimate, symbol=estimate.symbol.replace("X", "R"))
+        for name, estimate in of_inputs.items()
     }
+    risks = estimator_for(model.risks, codes, **settings).covariate(model.risks, codes)
     members = [codes == domain for domain in np.unique(codes)]
     right = model.right
     accuracies = () if right is None else tuple(float(right[rows].mean()) for rows in members)
     return ModelShift(
         name=model.name,
         shift=Shift(**named),
-        risk_shift=replace(measure.covariate(model.risks, codes), symbol="I(L;D)"),
+        risk_shift=replace(risks, symbol="I(L;D)"),
         risks=tuple(float(model.risks[rows].mean()) for rows in members),
         accuracies=accuracies,
     )

@@ -9,9 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shiftproof.information import Estimate, Shift
-from shiftproof.information.sample import Floats
-from shiftproof.shift.drops import ColumnTrial, Drop, NumberDrop
-from shiftproof.shift.localize import MovedClass, MovedFeature, NumberLabel, Pair
+from shiftproof.statistics.sample import Floats
 
 
 @dataclass(frozen=True)
@@ -41,6 +39,152 @@ class NumberPrediction:
     r2: float
     r2_knowing_domain: float
     domain: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two domains, and how far apart they are.
+
+    `told_apart` is the share of their samples that the classifiers assign to the right domain of
+    the two (weighted equally; 0.5 is chance), and `told_apart_with_label` the same if they see
+    the label too.  `information` is I(X;D) of the pair, at most log 2.  `w1` and `pdm` are mean
+    distances of single features, in standard deviations and in their squares.  `labels` is the
+    share of labels that would have to change to turn the proportions of one domain into those of
+    the other; for numeric labels, it is their distance W1 in standard deviations.
+    """
+
+    first: str
+    second: str
+    told_apart: float
+    told_apart_with_label: float
+    information: float
+    w1: float
+    pdm: float
+    labels: float
+
+
+@dataclass(frozen=True)
+class MovedFeature:
+    """A feature, and its distance W1 in standard deviations, averaged over pairs of domains.
+
+    `farthest` names the two domains between which it moves most, at the distance `most`.  `p_value`
+    tests "it moves between no two domains", adjusted for all features and all pairs.
+    """
+
+    name: str
+    w1: float
+    most: float
+    farthest: tuple[str, str]
+    p_value: float
+
+
+@dataclass(frozen=True)
+class MovedClass:
+    """A class: its share in each domain, and how far its inputs shift.
+
+    `information` is I(X;D|Y = this class), and `within` is its share of the maximum.  Both are None
+    if the class occurs in only one domain.
+    """
+
+    name: str
+    shares: tuple[float, ...]
+    information: float | None
+    within: float | None
+
+
+@dataclass(frozen=True)
+class NumberLabel:
+    """The numeric labels of one domain: mean, standard deviation and quartiles."""
+
+    mean: float
+    deviation: float
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Points:
+    """A difference in percentage points, with its interval."""
+
+    value: float
+    interval: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class _AnyLoss:
+    held_out: float
+    trained_with: float
+    lost: Points
+
+
+@dataclass(frozen=True)
+class Loss(_AnyLoss):
+    """A metric on one domain in percent, trained without and with it, and the parts of the loss."""
+
+    label_shares: Points
+    unseen: Points
+    inputs: Points
+    meaning: Points
+
+
+@dataclass(frozen=True)
+class NumberLoss(_AnyLoss):
+    """A metric on one domain, trained without and with it, and the parts of the loss.
+
+    R² is in percent and its parts in points; MAE and its parts have the label's unit.
+    """
+
+    level: Points
+    unseen: Points
+    inputs: Points
+    meaning: Points
+
+
+@dataclass(frozen=True)
+class Drop:
+    """The loss of one held-out domain; `unseen_share` of its rows are unlike all training rows.
+
+    `worst_class` is the class that loses the most accuracy, and its loss in points.
+    """
+
+    domain: str
+    rows: int
+    accuracy: Loss
+    auroc: Loss | None
+    unseen_share: float
+    worst_class: tuple[str, float]
+
+
+@dataclass(frozen=True)
+class NumberDrop:
+    """The loss of one held-out domain; `unseen_share` of its rows are unlike all training rows.
+
+    `r2` is None for a domain whose labels are all equal.
+    """
+
+    domain: str
+    rows: int
+    r2: NumberLoss | None
+    mae: NumberLoss
+    unseen_share: float
+
+
+@dataclass(frozen=True)
+class ColumnTrial:
+    """The mean gain of held-out domains from changing one column, in points of accuracy or R².
+
+    `change` is `drop`, or `rank`, which replaces values by their rank within each domain.
+    """
+
+    column: str
+    change: str
+    gain: Points
+
+    @property
+    def helps(self) -> bool:
+        """Whether the interval of the gain is above zero."""
+        return self.gain.interval[0] > 0
 
 
 @dataclass(frozen=True, eq=False)

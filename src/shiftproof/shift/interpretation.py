@@ -12,14 +12,15 @@ at most H(D), and I(Y;D|X) at most H(D|X).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.special import entr  # type: ignore[import-untyped]
 
 from shiftproof.core.text import three_digits
 from shiftproof.information import Estimate, Shift
-from shiftproof.shift.diagnosis import Diagnosis, ModelShift, NumberPrediction, Prediction
+from shiftproof.shift.diagnosis import Diagnosis, ModelShift, Prediction
 from shiftproof.shift.judging import (
     Finding,
     State,
@@ -34,15 +35,15 @@ from shiftproof.shift.judging import (
 
 # Domains hardly overlap if less than this share of the domain's entropy remains given the inputs.
 OVERLAP = 0.1
+# A smaller increase of the accuracy or of R² from knowing the domain is not worth a remark.
+GAIN = 0.01
 
 
 def findings(diagnosis: Diagnosis) -> tuple[Finding, ...]:
     """Return the findings on covariate, label, concept and within-label shift, in this order."""
-    if isinstance(diagnosis.prediction, Prediction):
-        classes = _label(diagnosis), _concept(diagnosis, diagnosis.prediction)
-        return (_covariate(diagnosis), *classes, _within_label(diagnosis))
-    numbers = number_label(diagnosis), _number_concept(diagnosis, diagnosis.prediction)
-    return (_covariate(diagnosis), *numbers, number_within_label(diagnosis))
+    label = _class_label if isinstance(diagnosis.prediction, Prediction) else _number_label
+    of_shifts = (_covariate, label, _concept, _within_label)
+    return tuple(of_shift(diagnosis) for of_shift in of_shifts)
 
 
 def concept_state(diagnosis: Diagnosis, shift: Shift) -> State:
@@ -81,19 +82,21 @@ def explained(finding: Finding, *, numbers: bool = False) -> str:
     >>> explained(Finding("label", "I(Y;D)", "found", 0.12, 0.2, ""))
     "the domain explains 12% of the label's entropy"
     """
-    share = percent(finding.share)
-    if numbers and finding.shift != "covariate":
-        return {
-            "label": f"the label explains {share} of the domain's entropy",
-            "concept": f"the label explains {share} of the domain's entropy given the inputs",
-            "within_label": f"beyond the label, inputs explain {share} of the domain's entropy",
-        }[finding.shift]
-    return {
-        "covariate": f"inputs explain {share} of the domain's entropy",
-        "label": f"the domain explains {share} of the label's entropy",
-        "concept": f"the domain explains {share} of the label's entropy given the inputs",
-        "within_label": f"within a class, inputs explain {share} of the domain's entropy",
+    subject, about = {
+        "covariate": ("inputs explain", "the domain's entropy"),
+        "label": ("the domain explains", "the label's entropy"),
+        "concept": ("the domain explains", "the label's entropy given the inputs"),
+        "within_label": ("within a class, inputs explain", "the domain's entropy"),
     }[finding.shift]
+    if numbers:
+        about = about.replace("label", "domain")
+        subject = {
+            "covariate": subject,
+            "label": "the label explains",
+            "concept": "the label explains",
+            "within_label": "beyond the label, inputs explain",
+        }[finding.shift]
+    return f"{subject} {percent(finding.share)} of {about}"
 
 
 def describe_model(diagnosis: Diagnosis, model: ModelShift) -> str:
@@ -127,175 +130,160 @@ def describe_model(diagnosis: Diagnosis, model: ModelShift) -> str:
     )
 
 
-def _covariate(diagnosis: Diagnosis) -> Finding:
-    estimate, most = diagnosis.shift.covariate, diagnosis.domain_entropy
+def _finding(
+    shift: str,
+    estimate: Estimate,
+    most: float,
+    what: str,
+    found: Callable[[float], str],
+    *,
+    by: str = " by these classifiers",
+) -> Finding:
+    """Return the finding on a shift with a maximum.
+
+    `what` is a clause that states the shift, `found` describes its share of the maximum if it was
+    found, and `by` says how it would have been detected.
+    """
     state, share, at_most = judged(estimate, most)
-    count = len(diagnosis.domains)
     if state == "found":
-        text = (
+        text = found(share)
+    else:
+        text = not_found(what, state, estimate, share, at_most, by=by)
+    return Finding(shift, estimate.symbol, state, share, at_most, text)
+
+
+def _covariate(diagnosis: Diagnosis) -> Finding:
+    def found(share: float) -> str:
+        return (
             f"The inputs differ {size_of(share)} between domains. From the inputs, classifiers"
             f" predict the correct domain for {percent(diagnosis.prediction.domain)} of the samples"
-            f" (chance: {percent(1 / count)}). The inputs explain {percent(share)} of the"
-            " uncertainty about the domain."
+            f" (chance: {percent(1 / len(diagnosis.domains))}). The inputs explain {percent(share)}"
+            " of the uncertainty about the domain."
         )
-    else:
-        text = not_found("the inputs differ between domains", state, estimate, share, at_most)
-    return Finding("covariate", estimate.symbol, state, share, at_most, text)
+
+    estimate, most = diagnosis.shift.covariate, diagnosis.domain_entropy
+    return _finding("covariate", estimate, most, "the inputs differ between domains", found)
 
 
-def _label(diagnosis: Diagnosis) -> Finding:
-    shares = np.array([each.shares for each in diagnosis.moved_classes])
-    most = float(entr(shares.mean(axis=1)).sum())
-    estimate = diagnosis.shift.label
-    state, share, at_most = judged(estimate, most)
-    if state == "found":
+def _class_label(diagnosis: Diagnosis) -> Finding:
+    shares = np.array([moved.shares for moved in diagnosis.moved_classes])
+
+    def found(share: float) -> str:
         moved = int((shares.max(axis=1) - shares.min(axis=1)).argmax())
         low, high = int(shares[moved].argmin()), int(shares[moved].argmax())
-        text = (
+        return (
             f"The label proportions differ {size_of(share)} between domains. The share of"
             f" {short(diagnosis.classes[moved])!r} ranges from {percent(shares[moved, low])}"
             f" ({short(diagnosis.domains[low])}) to {percent(shares[moved, high])}"
             f" ({short(diagnosis.domains[high])}). The domain explains {percent(share)} of the"
             " uncertainty about the label."
         )
-    else:
-        what = "the label proportions differ between domains"
-        # The proportions are counted, without classifiers.
-        text = not_found(what, state, estimate, share, at_most, by="")
-    return Finding("label", estimate.symbol, state, share, at_most, text)
+
+    what = "the label proportions differ between domains"
+    most = float(entr(shares.mean(axis=1)).sum())
+    # The proportions are counted, without classifiers.
+    return _finding("label", diagnosis.shift.label, most, what, found, by="")
 
 
-def _concept(diagnosis: Diagnosis, prediction: Prediction) -> Finding:
-    estimate = diagnosis.shift.concept
-    _, share, at_most = judged(estimate, prediction.uncertainty)
-    state = concept_state(diagnosis, diagnosis.shift)
-    if state == "found":
-        text = (
-            "The relation between input and label differs between domains: given the input,"
-            f" knowing the domain reduces the uncertainty about the label by {percent(share)}"
-            f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
-        )
-        gain = prediction.label_knowing_domain - prediction.label
-        if gain > 0.01:
-            text += (
-                f" Classifiers predict {percent(prediction.label)} of the labels correctly, and"
-                f" {percent(prediction.label_knowing_domain)} if they know the domain."
-            )
-        else:
-            text += (
-                " Knowing the domain increases the accuracy on these domains by no more than 1"
-                " point. A new domain may differ more."
-            )
-    else:
-        text = _no_concept(diagnosis, state, share, at_most)
-    return Finding("concept", estimate.symbol, state, share, at_most, text)
+def _number_label(diagnosis: Diagnosis) -> Finding:
+    def ranges(values: Sequence[float]) -> str:
+        """Return the lowest and the highest value, with their domains."""
+        ends = (int(np.argmin(values)), int(np.argmax(values)))
+        texts = (f"{three_digits(values[i])} in {short(diagnosis.domains[i])}" for i in ends)
+        return " to ".join(texts)
 
-
-def _number_concept(diagnosis: Diagnosis, prediction: NumberPrediction) -> Finding:
-    estimate = diagnosis.shift.concept
-    state = concept_state(diagnosis, diagnosis.shift)
-    _, share, at_most = judged(estimate, diagnosis.most_concept_shift(diagnosis.shift))
-    if state == "found":
-        text = number_concept(estimate, share, prediction)
-    else:
-        text = _no_concept(diagnosis, state, share, at_most)
-    return Finding("concept", estimate.symbol, state, share, at_most, text)
-
-
-def _no_concept(diagnosis: Diagnosis, state: State, share: float, at_most: float) -> str:
-    if state == "overlap":
-        of_domain = diagnosis.shift.covariate.value / diagnosis.domain_entropy
+    def found(share: float) -> str:
         return (
+            f"The labels differ {size_of(share)} between domains. Their mean ranges from"
+            f" {ranges([labels.mean for labels in diagnosis.numbers])}, and their standard"
+            f" deviation from {ranges([labels.deviation for labels in diagnosis.numbers])}. The"
+            f" label explains {percent(share)} of the uncertainty about the domain."
+        )
+
+    estimate, most = diagnosis.shift.label, diagnosis.domain_entropy
+    return _finding("label", estimate, most, "the labels differ between domains", found)
+
+
+def _concept(diagnosis: Diagnosis) -> Finding:
+    estimate = diagnosis.shift.concept
+    _, share, at_most = judged(estimate, diagnosis.most_concept_shift(diagnosis.shift))
+    state = concept_state(diagnosis, diagnosis.shift)
+    what = "the relation between input and label differs between domains"
+    if state == "found":
+        of_label = (
+            _class_concept if isinstance(diagnosis.prediction, Prediction) else _number_concept
+        )
+        text = f"{what[0].upper()}{what[1:]}: given the input, knowing "
+        text += of_label(estimate, share, diagnosis.prediction)
+    elif state == "overlap":
+        of_domain = diagnosis.shift.covariate.value / diagnosis.domain_entropy
+        text = (
             "Concept shift cannot be measured, because the domains hardly overlap. The inputs"
             f" explain {percent(min(of_domain, 1.0))} of the uncertainty about the domain, so few"
             " inputs of different domains are similar enough to compare their labels."
         )
-    what = "the relation between input and label differs between domains"
-    return not_found(what, state, diagnosis.shift.concept, share, at_most)
+    else:
+        text = not_found(what, state, estimate, share, at_most)
+    return Finding("concept", estimate.symbol, state, share, at_most, text)
+
+
+def _class_concept(estimate: Estimate, share: float, prediction: Any) -> str:
+    text = (
+        f"the domain reduces the uncertainty about the label by {percent(share)}"
+        f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
+    )
+    if prediction.label_knowing_domain - prediction.label > GAIN:
+        return text + (
+            f" Classifiers predict {percent(prediction.label)} of the labels correctly, and"
+            f" {percent(prediction.label_knowing_domain)} if they know the domain."
+        )
+    return text + (
+        " Knowing the domain increases the accuracy on these domains by no more than 1 point. A new"
+        " domain may differ more."
+    )
+
+
+def _number_concept(estimate: Estimate, share: float, prediction: Any) -> str:
+    text = (
+        f"the label reduces the uncertainty about the domain by {percent(share)}"
+        f" ({nats(estimate.value)} nats)."
+    )
+    r2, known = prediction.r2, prediction.r2_knowing_domain
+    if known - r2 > GAIN:
+        return text + (
+            f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
+            f" {percent(max(known, 0.0))} if they know the domain."
+        )
+    return text + (
+        " Knowing the domain increases R² by no more than 1 point, so the labels differ mainly in"
+        " their spread, or for few inputs. A new domain may differ more."
+    )
 
 
 def _within_label(diagnosis: Diagnosis) -> Finding:
-    estimate, most = diagnosis.shift.within_label, diagnosis.domain_entropy
-    state, share, at_most = judged(estimate, most)
-    known = [each for each in diagnosis.moved_classes if each.within is not None]
-    if state == "found" and known:
-        first = max(known, key=lambda each: each.within or 0.0)
-        last = min(known, key=lambda each: each.within or 0.0)
+    def of_classes(share: float) -> str:
+        known = [moved for moved in diagnosis.moved_classes if moved.within is not None]
+        if not known:
+            return "No class occurs in more than one domain."
+        first, last = (end(known, key=lambda moved: moved.within or 0.0) for end in (max, min))
         text = (
             f"Inputs of the same class differ between domains, most for {short(first.name)!r},"
             f" where they explain {percent(first.within or 0)} of the uncertainty about the domain"
         )
         if len(known) > 1:
             text += f", and least for {short(last.name)!r} ({percent(last.within or 0)})"
-        text += "."
-    elif state == "found":
-        text = "No class occurs in more than one domain."
-    else:
-        what = "inputs of the same class differ between domains"
-        text = not_found(what, state, estimate, share, at_most)
-    return Finding("within_label", estimate.symbol, state, share, at_most, text)
+        return f"{text}."
 
-
-# A smaller increase of the explained variance is not worth a remark.
-EXPLAINED_MORE = 0.01
-
-
-def number_label(diagnosis: Diagnosis) -> Finding:
-    """Return the finding on label shift."""
-    estimate = diagnosis.shift.label
-    state, share, at_most = judged(estimate, diagnosis.domain_entropy)
-    if state == "found":
-        mean = _from_to(diagnosis, [own.mean for own in diagnosis.numbers])
-        deviation = _from_to(diagnosis, [own.deviation for own in diagnosis.numbers])
-        text = (
-            f"The labels differ {size_of(share)} between domains. Their mean ranges from {mean},"
-            f" and their standard deviation from {deviation}. The label explains {percent(share)}"
-            " of the uncertainty about the domain."
-        )
-    else:
-        what = "the labels differ between domains"
-        text = not_found(what, state, estimate, share, at_most)
-    return Finding("label", estimate.symbol, state, share, at_most, text)
-
-
-def _from_to(diagnosis: Diagnosis, values: Sequence[float]) -> str:
-    """Return the lowest and the highest value, with their domains."""
-    low, high = int(np.argmin(values)), int(np.argmax(values))
-    return (
-        f"{three_digits(values[low])} in {short(diagnosis.domains[low])} to"
-        f" {three_digits(values[high])} in {short(diagnosis.domains[high])}"
-    )
-
-
-def number_concept(estimate: Estimate, share: float, prediction: NumberPrediction) -> str:
-    """Return the text for concept shift that was found."""
-    text = (
-        "The relation between input and label differs between domains: given the input, knowing"
-        f" the label reduces the uncertainty about the domain by {percent(share)}"
-        f" ({nats(estimate.value)} nats)."
-    )
-    r2, known = prediction.r2, prediction.r2_knowing_domain
-    if known - r2 > EXPLAINED_MORE:
-        return text + (
-            f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
-            f" {percent(max(known, 0.0))} if they know the domain."
-        )
-    return text + (
-        f" Knowing the domain increases R² by no more than {100 * EXPLAINED_MORE:.0f} point, so the"
-        " labels differ mainly in their spread, or for few inputs. A new domain may differ more."
-    )
-
-
-def number_within_label(diagnosis: Diagnosis) -> Finding:
-    """Return the finding on whether inputs differ beyond what the label explains."""
-    estimate = diagnosis.shift.within_label
-    state, share, at_most = judged(estimate, diagnosis.domain_entropy)
-    if state == "found":
-        text = (
+    def of_numbers(share: float) -> str:
+        return (
             f"Inputs with the same label differ {size_of(share)} between domains. In addition to"
             f" the label, they explain {percent(share)} of the uncertainty about the domain."
         )
-    else:
-        what = "inputs with the same label differ between domains"
-        text = not_found(what, state, estimate, share, at_most)
-    return Finding("within_label", estimate.symbol, state, share, at_most, text)
+
+    classes = isinstance(diagnosis.prediction, Prediction)
+    what = (
+        f"inputs {'of the same class' if classes else 'with the same label'} differ between domains"
+    )
+    found = of_classes if classes else of_numbers
+    estimate, most = diagnosis.shift.within_label, diagnosis.domain_entropy
+    return _finding("within_label", estimate, most, what, found)

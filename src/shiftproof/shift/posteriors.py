@@ -1,7 +1,7 @@
 """Posterior probabilities of the domain and the label of each sample, from all classifiers.
 
-The classifiers of `panel` and the network are fitted without one fold and predict it.  Their log
-odds are added with the weights that predict best in the other folds:
+The classifiers of `statistics.panel` and the network are fitted without one fold and predict it.
+Their log odds are added with the weights that predict best in the other folds:
 
     log q(t|x) = log prior(t) + Σ_c a_c · log q_c(t|x)/prior(t) − log normaliser,   a_c ≥ 0.
 
@@ -43,196 +43,177 @@ prevent the latter.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax, logsumexp  # type: ignore[import-untyped]
+from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import side_by_side
-from shiftproof.information.base import Estimator, Parts, Shift
+from shiftproof.information.base import Estimator, Parts
 from shiftproof.information.classifiers import mixture
-from shiftproof.information.experts import COMPONENTS, normal_scores
-from shiftproof.information.no_shift import covariate_p, exact_p_values
-from shiftproof.information.sample import Floats, Ints, LogRatio, Sample, checked
-from shiftproof.shift.network import fit_networks
-from shiftproof.shift.panel import (
-    Task,
+from shiftproof.information.counts import information
+from shiftproof.statistics.features import COMPONENTS, leading, normal_scores
+from shiftproof.statistics.panel import (
+    Model,
+    Shares,
+    Target,
     Views,
-    by_group,
-    leading,
-    models_by_domain,
-    pooled,
-    quiet,
-    regressors,
-    ridge_errors,
-    stacked,
+    added,
+    combined,
+    out_of_fold,
+    ridge_with_error,
 )
+from shiftproof.statistics.permutation import covariate_p, exact_p_values
+from shiftproof.statistics.sample import Floats, Ints, LogRatio, Sample, checked
+from shiftproof.statistics.small_network import fit_networks
 
 FOLDS = 5
+# Returns the functions φ(x) of features that tests compare.
+Functions = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
-class Posteriors:
-    """Out-of-sample log probabilities for each sample, in the order of a Sample.
-
-    `domain` [n, D] is log q(d|x), `label` [n, D, C] is log q(y|x,d) for every d, and
-    `mixed_label` [n, C] is log q(y|x).  Two fields leave out the network, which is slow to refit:
-    `panel` [c, n, C] are the predictions of `panel.pooled`, and `home` [n, C] is log q(y|x,d) at
-    each sample's own domain.
-    """
-
-    domain: Floats
-    label: Floats
-    mixed_label: Floats
-    panel: Floats
-    home: Floats
-
-    def domain_given_label(self, y: Ints) -> Floats:
-        """Return log q(d|x,y) ∝ q(d|x) q(y|x,d) at the labels y [n]: [n, D]."""
-        both = self.domain + self.label[np.arange(len(y)), :, y]
-        return np.asarray(both - logsumexp(both, axis=1, keepdims=True))
-
-
-def posteriors(sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: None) -> Posteriors:
-    """Return the posteriors of every sample; `tick` is called `FOLDS` times."""
-    views = Views.of(sample.x)
-    fold = sample.folds(FOLDS, seed)
-    n, domains, classes = len(sample.d), sample.domains, sample.classes
-    none = np.zeros_like(sample.d)
-    of_domain = Task(sample.d, domains, sample.weights, none, 1)
-    of_label = Task(sample.y, classes, sample.weights, sample.d, domains)
-    alone, known = pooled(views), by_group(views)
-    domain = np.empty((len(alone) + 1, n, domains))
-    label = np.empty((len(alone) + 1, n, classes))
-    with_domain = np.empty((len(known) + 1, n, domains, classes))
-
-    def by_networks() -> None:
-        domain[-1], label[-1], with_domain[-1] = fit_networks(views.scores, sample, fold, seed)
-
-    def by_panel(k: int) -> None:
-        train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        for place, predict in enumerate(alone):
-            domain[place, where] = predict(of_domain, train, where)
-            label[place, where] = predict(of_label, train, where)
-        for place, predict in enumerate(known):
-            with_domain[place, where] = predict(of_label, train, where)
-
-    with quiet():
-        folds: list[Callable[[], None]] = [functools.partial(by_panel, k) for k in range(FOLDS)]
-        for place, _ in enumerate(side_by_side([by_networks, *folds])):
-            if place:
-                tick()
-    shape = (len(label), *with_domain.shape[1:])
-    without = np.broadcast_to(label[:, :, None], shape)
-    q_domain = combine(domain, of_domain, fold)
-    q_label = combine(np.concatenate([with_domain, without]), of_label, fold)
-    without_networks = combine(np.concatenate([with_domain[:-1], without[:-1]]), of_label, fold)
-    mixed = mixture(q_domain[:, None], q_label)
-    q_mixed = combine(np.concatenate([label, mixed[None]]), of_label, fold)
-    home = without_networks[np.arange(n), sample.d]
-    return Posteriors(q_domain, q_label, q_mixed, label[:-1], home)
-
-
-def combine(logs: Floats, task: Task, fold: Ints) -> Floats:
-    """Combine log q of several classifiers [c, n, …, C], with weights from the other folds."""
-    log_prior = np.log(task.prior)
-    odds = logs - log_prior
-    own = odds if odds.ndim == 3 else odds[:, np.arange(len(fold)), task.group]
-    found = np.empty(logs.shape[1:])
-
-    def add_up(k: int) -> None:
-        rows = np.flatnonzero(fold != k)
-        a = weigh(own[:, rows], log_prior, task.target[rows], task.weights[rows])
-        here = np.flatnonzero(fold == k)
-        there = odds.take(here, axis=1)
-        found[here] = log_softmax(log_prior + np.tensordot(a, there, axes=1), axis=-1)
-
-    list(side_by_side([functools.partial(add_up, k) for k in range(int(fold.max()) + 1)]))
-    return found
-
-
-def weigh(odds: Floats, log_prior: Floats, target: Ints, weights: Floats) -> Floats:
-    """Return the weights a ≥ 0 of log odds [c, n, C] with the lowest log loss (convex)."""
-    count = len(odds)
-    odds = np.ascontiguousarray(odds)  # otherwise every product below copies them
-    weights = weights / weights.sum()
-    right = odds[:, np.arange(len(target)), target] @ weights
-
-    def loss(a: Floats) -> tuple[float, Floats]:
-        logits = log_prior + np.tensordot(a, odds, axes=1)
-        normaliser = logsumexp(logits, axis=-1)
-        q = np.exp(logits - normaliser[:, None]) * weights[:, None]
-        slope = np.tensordot(odds, q, axes=([1, 2], [0, 1])) - right
-        return float(weights @ normaliser - a @ right), slope
-
-    found = minimize(
-        loss, np.full(count, 1 / count), jac=True, method="L-BFGS-B", bounds=[(0, None)] * count
-    )
-    return np.asarray(found.x)
-
-
-class LowerBounds(Estimator):
-    """Lower bounds on the five amounts, from the posteriors of the same samples."""
-
-    # The scores of a fold are learned from the others, so chance in one fold looks like a rule in
-    # the others: without a shift, the mean has twice the variance of independent scores.
-    widened = 2**0.5
-
-    def assumptions(self, sample: Sample) -> tuple[str, ...]:
-        """Return the assumptions behind the numbers."""
-        return (
-            "amounts are lower bounds, because they only count what these classifiers detect; the"
-            " part of I(X;D) that they miss can appear as I(Y;D|X)",
-        )
-
-
-def log_ratio(logs: Floats, sample: Sample) -> LogRatio:
-    """Return log q(d|·)/p(d) of each sample's domain, from log q(d|·) [n, D]."""
-    right = logs[np.arange(len(sample.d)), sample.d]
-    return LogRatio(right - np.log(sample.shares)[sample.d])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Combined(LowerBounds):
-    """Lower bounds for labels that are classes."""
-
-    found: Posteriors
-    method = "cross-fitted classifiers (linear, quadratic, densities, trees, network)"
-
-    def covariate_part(self, sample: Sample) -> LogRatio:
-        """Return log q(d|x)/p(d)."""
-        return log_ratio(self.found.domain, sample)
-
-    def parts(self, sample: Sample) -> Parts:
-        """Return all log ratios."""
-        own = np.arange(len(sample.d))
-        covariate = self.covariate_part(sample)
-        with_domain = self.found.label[own, sample.d, sample.y]
-        concept = LogRatio(with_domain - self.found.mixed_label[own, sample.y])
-        p_values: dict[str, float] = {}
-        if self.permutations:
-            phi = self.functions(sample.x)
-            p_values = exact_p_values(phi, sample, self.permutations, self.seed)
-        return Parts(covariate, concept, covariate + concept, p_values)
-
-
-@dataclass(frozen=True, eq=False)
-class NumberPosteriors:
+class Posteriors(ABC):
     """Out-of-sample predictions for each sample, in the order of a Sample.
 
-    `domain` [n, D] is log q(d|x), `domain_given_label` log q(d|x,y) and `domain_by_label`
-    log q(d|y).  `predicted` [n] is the label predicted from the inputs, `home` [n] that predicted
-    by models that know the domain, and `panel` [c, n] are the predictions of `regressors`.
+    `domain` [n, D] is log q(d|x), and `domain_given_label` [n, D] log q(d|x,y).  Of the label,
+    `panel` [c, n, …] are the predictions of the panel's models, and `home` [n, …] those of models
+    that know the domain; both leave out the network, which is slow to refit.
     """
 
     domain: Floats
     domain_given_label: Floats
+    panel: Floats
+    home: Floats
+    method: ClassVar[str]
+
+    @abstractmethod
+    def concept(self, sample: Sample) -> LogRatio:
+        """Return the log ratio whose mean is I(Y;D|X)."""
+
+    @abstractmethod
+    def label_shift(self, sample: Sample) -> LogRatio:
+        """Return the log ratio whose mean is I(Y;D)."""
+
+    @abstractmethod
+    def p_values(
+        self, functions: Functions, sample: Sample, permutations: int, seed: int
+    ) -> Mapping[str, float]:
+        """Return the p-values of the exact tests."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassPosteriors(Posteriors):
+    """Posteriors for labels that are classes.
+
+    `label` [n, D, C] is log q(y|x,d) for every d, and `mixed_label` [n, C] is log q(y|x).
+    """
+
+    label: Floats
+    mixed_label: Floats
+    method = "cross-fitted classifiers (linear, quadratic, densities, trees, network)"
+
+    def concept(self, sample: Sample) -> LogRatio:
+        """Return log q(y|x,d)/q(y|x)."""
+        rows = np.arange(len(sample.d))
+        with_domain = self.label[rows, sample.d, sample.y]
+        return LogRatio(with_domain - self.mixed_label[rows, sample.y])
+
+    def label_shift(self, sample: Sample) -> LogRatio:
+        """Count the classes."""
+        return information(sample.y, sample)
+
+    def p_values(
+        self, functions: Functions, sample: Sample, permutations: int, seed: int
+    ) -> Mapping[str, float]:
+        """Return the p-values of covariate, joint and within-label shift."""
+        return exact_p_values(functions(sample.x), sample, permutations, seed)
+
+
+def posteriors(
+    sample: Sample, *, seed: int, tick: Callable[[], None] = lambda: None
+) -> ClassPosteriors:
+    """Return the posteriors of every sample; `tick` is called `FOLDS` times."""
+    views, fold = Views.of(sample.x), sample.folds(FOLDS, seed)
+    of_domain, rows = domain_target(sample), np.arange(len(sample.d))
+    of_label = Target(sample.y, sample.classes, sample.weights, sample.d, sample.domains)
+    models = views.classifiers()
+    fits = [functools.partial(model.alone, of_domain) for model in models]
+    fits += [functools.partial(model.alone, of_label) for model in models]
+    fits += [functools.partial(model.by_group, of_label) for model in (*models, Shares())]
+    tasks: list[Callable[[], Any]] = [
+        functools.partial(fit_networks, views.scores, sample, fold, seed),
+        functools.partial(out_of_fold, fits, fold, tick),
+    ]
+    networks, logs = side_by_side(tasks)
+    count = len(models)
+    domain = np.stack([*logs[:count], networks.domain])
+    panel, with_domain = np.stack(logs[count : 2 * count]), np.stack(logs[2 * count :])
+    label, known = np.stack([*panel, networks.label]), networks.known[None]
+
+    def with_each_domain(logs: Floats) -> Floats:
+        """Repeat log q(y|x) [c, n, C] for every domain."""
+        return np.broadcast_to(logs[:, :, None], (*logs.shape[:2], *known.shape[2:]))
+
+    q_domain = combined(domain, of_domain, fold)
+    q_label = combined(
+        np.concatenate([with_domain, known, with_each_domain(label)]), of_label, fold
+    )
+    without_network = np.concatenate([with_domain, with_each_domain(panel)])
+    home = combined(without_network, of_label, fold)[rows, sample.d]
+    mixed = mixture(q_domain[:, None], q_label)
+    q_mixed = combined(np.concatenate([label, mixed[None]]), of_label, fold)
+    given = q_domain + q_label[rows, :, sample.y]
+    given = given - logsumexp(given, axis=1, keepdims=True)
+    return ClassPosteriors(q_domain, given, panel, home, q_label, q_mixed)
+
+
+def domain_target(sample: Sample) -> Target:
+    """Return the domain as the target."""
+    return Target(sample.d, sample.domains, sample.weights, np.zeros_like(sample.d), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class NumberPosteriors(Posteriors):
+    """Posteriors for labels that are numbers.
+
+    `y` [n] are the standardised labels, `domain_by_label` [n, D] is log q(d|y), and `predicted` [n]
+    the label predicted from the inputs.
+    """
+
+    y: Floats
     domain_by_label: Floats
     predicted: Floats
-    home: Floats
-    panel: Floats
+    method = "cross-fitted classifiers of the domain (linear, quadratic, densities, trees, network)"
+
+    def concept(self, sample: Sample) -> LogRatio:
+        """Return log q(d|x,y)/q(d|x)."""
+        return log_ratio(self.domain_given_label, sample) - log_ratio(self.domain, sample)
+
+    def label_shift(self, sample: Sample) -> LogRatio:
+        """Return log q(d|y)/p(d)."""
+        return log_ratio(self.domain_by_label, sample)
+
+    def p_values(
+        self, functions: Functions, sample: Sample, permutations: int, seed: int
+    ) -> Mapping[str, float]:
+        """Return the p-values of covariate, label and joint shift.
+
+        Domains cannot be permuted within a label that no two rows share, so there is no exact test
+        of I(X;D|Y) or I(Y;D|X).
+        """
+        columns = {
+            "covariate": sample.x,
+            "label": self.y[:, None],
+            "joint": np.column_stack([sample.x, self.y]),
+        }
+        return {
+            name: covariate_p(functions(x), sample, permutations, seed)
+            for name, x in columns.items()
+        }
 
 
 def checked_numbers(x: Floats, y: Floats, d: Ints) -> tuple[Sample, Floats]:
@@ -248,72 +229,52 @@ def number_posteriors(
     sample: Sample, y: Floats, *, seed: int, tick: Callable[[], None] = lambda: None
 ) -> NumberPosteriors:
     """Return the posteriors of every sample; `tick` is called `FOLDS` times."""
-    fold = sample.folds(FOLDS, seed)
-    views = Views.of(sample.x)
-    panel, with_domain = _predictions(views, sample, y, fold, tick)
-    predicted = stacked(panel, y, sample.weights, fold)
-    home = stacked(np.concatenate([panel, with_domain]), y, sample.weights, fold)
+    fold, target = sample.folds(FOLDS, seed), domain_target(sample)
+    of_label = Target(y, 0, sample.weights, sample.d, sample.domains)
+    models = Views.of(sample.x).regressors()
+
+    def at_home(model: Model, train: Ints, where: Ints) -> Floats:
+        by_domain = model.by_group(of_label, train, where)
+        return np.asarray(by_domain[np.arange(len(where)), sample.d[where]])
+
+    fits = [functools.partial(model.alone, of_label) for model in models]
+    fits += [functools.partial(at_home, model) for model in models]
+    predictions = np.stack(out_of_fold(fits, fold, tick))
+    panel = predictions[: len(models)]
+    predicted = added(panel, of_label, fold)
+    home = added(predictions, of_label, fold)
     z = normal_scores((y - predicted)[:, None])
     x = leading(sample.x, COMPONENTS - 2)  # room for two more columns
     # Densities and trees see only the first columns.
     inputs = Views.of(np.column_stack([_standardised(predicted), x]))
     both = Views.of(np.column_stack([z, _standardised(predicted), x]))
+
+    def by_classifiers(views: Views) -> list[Floats]:
+        return out_of_fold([functools.partial(m.alone, target) for m in views.classifiers()], fold)
+
     q_domain, q_both = (
-        fit_networks(seen.scores, sample, fold, seed).domain for seen in (inputs, both)
+        fit_networks(views.scores, sample, fold, seed).domain for views in (inputs, both)
     )
-    task = Task(sample.d, sample.domains, sample.weights, np.zeros_like(sample.d), 1)
-    domain = combine(np.stack([*_answers(inputs, task, fold), q_domain]), task, fold)
-    experts = [domain, _densities(inputs, z[:, 0], sample, fold)]
-    given = combine(np.stack([*experts, *_answers(both, task, fold), q_both]), task, fold)
-    alone = combine(np.stack(_answers(Views.of(y[:, None]), task, fold)), task, fold)
-    return NumberPosteriors(domain, given, alone, predicted, home, panel)
-
-
-def _predictions(
-    views: Views, sample: Sample, y: Floats, fold: Ints, tick: Callable[[], None]
-) -> tuple[Floats, Floats]:
-    """Return out-of-fold predictions from inputs, and from inputs and own domain: [c, n] each."""
-    alone, known = regressors(views), models_by_domain(views)
-    panel, with_domain = np.empty((len(alone), len(y))), np.empty((len(known), len(y)))
-    for k in range(FOLDS):
-        train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        for place, predict in enumerate(alone):
-            panel[place, where] = predict(y, sample.weights, train, where)
-        for place, predict_each in enumerate(known):
-            found = predict_each(y, sample.weights, sample.d, train, where)
-            with_domain[place, where] = found[np.arange(len(where)), sample.d[where]]
-        tick()
-    return panel, with_domain
-
-
-def _answers(views: Views, task: Task, fold: Ints) -> list[Floats]:
-    """Return out-of-fold log q(d|·) by each classifier of the panel: [n, D] each."""
-    models = pooled(views)
-    found: list[Floats] = [np.empty((len(fold), task.classes)) for _ in models]
-
-    def answer(k: int) -> None:
-        train, where = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-        for place, predict in enumerate(models):
-            found[place][where] = predict(task, train, where)
-
-    with quiet():
-        list(side_by_side([functools.partial(answer, k) for k in range(FOLDS)]))
-    return found
+    domain = combined(np.stack([*by_classifiers(inputs), q_domain]), target, fold)
+    densities = _densities(inputs, z[:, 0], sample, fold)
+    given = combined(np.stack([domain, densities, *by_classifiers(both), q_both]), target, fold)
+    by_label = combined(np.stack(by_classifiers(Views.of(y[:, None]))), target, fold)
+    return NumberPosteriors(domain, given, panel, home, y, by_label, predicted)
 
 
 def _densities(views: Views, z: Floats, sample: Sample, fold: Ints) -> Floats:
     """Return out-of-fold log N(z; m_d(x), s_d²) for every domain: [n, D]."""
-    found = np.empty((len(z), sample.domains))
+    logs = np.empty((len(z), sample.domains))
     for k in range(FOLDS):
         where = np.flatnonzero(fold == k)
         for domain in range(sample.domains):
-            own = np.flatnonzero((fold != k) & (sample.d == domain))
-            model, error = ridge_errors(views.raw[own], z[own])
+            train = np.flatnonzero((fold != k) & (sample.d == domain))
+            model, error = ridge_with_error(views.raw[train], z[train])
             rest = z[where] - model.predict(views.raw[where])
             # One more row with unit variance keeps densities finite if a domain's labels are equal.
-            variance = (len(own) * error + 1) / (len(own) + 1)
-            found[where, domain] = -(rest**2 / variance + np.log(variance)) / 2
-    return found
+            variance = (len(train) * error + 1) / (len(train) + 1)
+            logs[where, domain] = -(rest**2 / variance + np.log(variance)) / 2
+    return logs
 
 
 def _standardised(values: Floats) -> Floats:
@@ -321,39 +282,46 @@ def _standardised(values: Floats) -> Floats:
     return np.asarray((values - values.mean()) / (spread if spread > 0 else 1))
 
 
-@dataclass(frozen=True, kw_only=True)
-class NumberCombined(LowerBounds):
-    """Lower bounds for numeric labels."""
+def log_ratio(logs: Floats, sample: Sample) -> LogRatio:
+    """Return log q(d|·)/p(d) of each sample's domain, from log q(d|·) [n, D]."""
+    right = logs[np.arange(len(sample.d)), sample.d]
+    return LogRatio(right - np.log(sample.shares)[sample.d])
 
-    found: NumberPosteriors
-    method = "cross-fitted classifiers of the domain (linear, quadratic, densities, trees, network)"
+
+@dataclass(frozen=True, kw_only=True)
+class LowerBounds(Estimator):
+    """Lower bounds on the five amounts, from the posteriors of the same samples."""
+
+    posteriors: Posteriors
+    # The scores of a fold are learned from the others, so chance in one fold looks like a rule in
+    # the others: without a shift, the mean has twice the variance of independent scores.
+    widened = 2**0.5
+
+    @property
+    def method(self) -> str:
+        """Return the name of the method."""
+        return self.posteriors.method
+
+    def assumptions(self, sample: Sample) -> tuple[str, ...]:
+        """Return the assumptions behind the numbers."""
+        return (
+            "amounts are lower bounds, because they only count what these classifiers detect; the"
+            " part of I(X;D) that they miss can appear as I(Y;D|X)",
+        )
 
     def covariate_part(self, sample: Sample) -> LogRatio:
         """Return log q(d|x)/p(d)."""
-        return log_ratio(self.found.domain, sample)
+        return log_ratio(self.posteriors.domain, sample)
+
+    def label_part(self, sample: Sample) -> LogRatio:
+        """Return log p(d|y)/p(d)."""
+        return self.posteriors.label_shift(sample)
 
     def parts(self, sample: Sample) -> Parts:
-        """Return the log ratios."""
-        covariate = self.covariate_part(sample)
-        joint = log_ratio(self.found.domain_given_label, sample)
-        return Parts(covariate, joint - covariate, joint)
-
-    def amounts(self, sample: Sample, y: Floats) -> Shift:
-        """Return the amounts of a sample and its labels y [n], both from `checked_numbers`.
-
-        Domains cannot be permuted within a label that no two rows share, so there is no exact test
-        of I(X;D|Y) or I(Y;D|X).
-        """
-        p_values: dict[str, float | None] = {}
+        """Return all log ratios."""
+        covariate, concept = self.covariate_part(sample), self.posteriors.concept(sample)
+        p_values: Mapping[str, float] = {}
         if self.permutations:
-            columns = {
-                "covariate": sample.x,
-                "label": y[:, None],
-                "joint": np.column_stack([sample.x, y]),
-            }
-            p_values = {
-                name: covariate_p(self.functions(own), sample, self.permutations, self.seed)
-                for name, own in columns.items()
-            }
-        label = log_ratio(self.found.domain_by_label, sample)
-        return self.shift_of(sample, self.parts(sample), label, p_values)
+            given = (self.functions, sample, self.permutations, self.seed)
+            p_values = self.posteriors.p_values(*given)
+        return Parts(covariate, concept, covariate + concept, p_values)

@@ -20,6 +20,8 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_float_rows
 from shiftproof.data.splits import split_domain
 from shiftproof.data.within_domain import within_domains
+from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.predictor import Predictor
 from shiftproof.learners.algorithms import Algorithm
 from shiftproof.learners.base import ALGORITHMS
@@ -35,8 +37,8 @@ from shiftproof.training.evaluation_sets import (
     row_losses,
     row_outputs,
 )
-from shiftproof.training.fitting import fitted_exact
-from shiftproof.training.load_run import fitted_preparation, read_arrays, without_starting_weights
+from shiftproof.training.fitting import refit
+from shiftproof.training.load_run import fitted_preparation, without_starting_weights
 from shiftproof.training.rows import in_standard_units, ready_for
 from shiftproof.training.trainer import build_algorithm
 
@@ -83,13 +85,13 @@ def view_of_run(
         )
     run = without_starting_weights(run, device)
     exact = ALGORITHMS.get(run.algorithm).exact
-    state = read_arrays(folder) if exact else read_checkpoint(folder)
+    learner = _learner(folder, run, dataset) if exact else None
+    state = {} if exact else read_checkpoint(folder)
     dataset = ready_for(run.algorithm, dataset, fitted_preparation(run, dataset, state))
     task = run.task(dataset)
     if task.kind == REGRESSION:
         dataset = in_standard_units(dataset, task)
-    if exact:
-        learner = fitted_exact(run, task, folder, state)
+    if learner is not None:
         return _view_of_exact(folder, run, dataset, positions, learner)
     algorithm = build_algorithm(run, task)
     with weights_in_place(folder, run, algorithm, state):
@@ -101,6 +103,16 @@ def view_of_run(
         risks,
         None if task.kind == REGRESSION else right,
     )
+
+
+def _learner(folder: Path, run: RunConfig, dataset: DomainDataset) -> Exact:
+    """Return the learner in the model file of a run; without one, of a sweep, fit it again."""
+    learner: Exact
+    if (folder / MODEL).is_file():
+        learner = TrainedModel.load(folder, run.device).network.algorithm
+    else:
+        learner = refit(run, dataset).algorithm
+    return learner
 
 
 def _view_of_exact(

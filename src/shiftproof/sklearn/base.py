@@ -21,17 +21,16 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, ShiftproofError
 from shiftproof.core.files import write_atomically
 from shiftproof.core.json_values import conform
+from shiftproof.core.migrations import current, with_format
 from shiftproof.core.space import resolve
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Kind as TaskKind
 from shiftproof.data.images.files import ImageView
 from shiftproof.data.input_forms import TableForm
 from shiftproof.data.within_domain import within_domains
-from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
 from shiftproof.inference.model_file import MODEL, run_in
-from shiftproof.inference.predictions import NumberPredictions, Predictions
-from shiftproof.learners.ensemble import dumped, loaded
-from shiftproof.learners.estimator import ESTIMATOR, title
+from shiftproof.learners.estimator import ESTIMATOR, dumped, loaded, title
 from shiftproof.sklearn.inputs import (
     KINDS,
     Kind,
@@ -53,7 +52,6 @@ if TYPE_CHECKING:
 
 # The file of an estimator's own data, next to its model.
 FILE = "estimator.json"
-FORMAT = 1
 KEYS = frozenset(
     ["params", "classes", "domains", "kind", "n_features_in", "feature_names_in", "history"]
 )
@@ -221,17 +219,23 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
             write_fitted(Path(folder), self.model_, described)
 
     @classmethod
-    def load(cls, folder: str | Path, device: str = "auto") -> Self:
-        """Load a saved estimator, or a run or study of the command line, without executing code."""
+    def load(cls, folder: str | Path, device: str = "auto", *, trust: bool = False) -> Self:
+        """Load a saved estimator, or a run or study of the command line.
+
+        Loading executes no code from the files, unless they hold a scikit-learn estimator; that is
+        loaded only with `trust`, because it may run code.
+        """
         with value_errors():
             folder = run_in(Path(folder))
             if is_run(folder):
-                return cls._of_run(folder, device)
-            model, described = read_fitted(folder, device)
+                return cls._of_run(folder, device, trust=trust)
+            model, described = read_fitted(folder, device, trust=trust)
             cls._of_this_kind(model, folder)
             with damaged_estimator(folder):
                 params = {**described["params"], "device": device}
-                estimator = cls(**{**params, "algorithm": read_algorithm(params["algorithm"])})
+                estimator = cls(
+                    **{**params, "algorithm": read_algorithm(params["algorithm"], trust=trust)}
+                )
                 estimator._restore(described, model)
                 domains = described["domains"]
                 estimator.domains_ = domains and Names.from_json(domains, "sample_domain").values
@@ -245,9 +249,9 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         return estimator
 
     @classmethod
-    def _of_run(cls, folder: Path, device: str) -> Self:
+    def _of_run(cls, folder: Path, device: str, *, trust: bool) -> Self:
         """Return the estimator of a finished run of `shiftproof train` or `study`."""
-        model = cls._of_this_kind(TrainedModel.load(folder, device), folder)
+        model = cls._of_this_kind(TrainedModel.load(folder, device, trust=trust), folder)
         config = model.config
         own = None if config.algorithm == ESTIMATOR else config.algorithm
         given = None if own is None else dict(config.hparams)
@@ -315,7 +319,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
 def write_fitted(folder: Path, model: TrainedModel, described: dict[str, Any]) -> None:
     """Write both files, the estimator file last, so that it never describes another model."""
     try:
-        text = json.dumps({"format": FORMAT, **described}, indent=2, default=_plain)
+        text = json.dumps(with_format(described), indent=2, default=_plain)
     except TypeError as error:
         raise InvalidValue(f"the estimator cannot be saved: {error}") from error
     (folder / FILE).unlink(missing_ok=True)
@@ -329,24 +333,21 @@ def is_run(folder: Path) -> bool:
     return has_model and not (folder / FILE).is_file()
 
 
-def read_fitted(folder: Path, device: str) -> tuple[TrainedModel, dict[str, Any]]:
-    """Read what `write_fitted` wrote."""
+def read_fitted(folder: Path, device: str, *, trust: bool) -> tuple[TrainedModel, dict[str, Any]]:
+    """Read what `write_fitted` wrote; a scikit-learn estimator only with `trust`."""
     path = folder / FILE
     if not path.is_file():
         raise CheckpointError(f"{folder} holds no {FILE}; give a folder written by save()")
     try:
-        described = json.loads(path.read_bytes())
-        known = described["format"] == FORMAT
+        described = current(json.loads(path.read_bytes()), FILE, path)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged; save the estimator again") from error
-    if not known:
-        raise CheckpointError(f"{path} is of another version; upgrade shiftproof to read it")
     if absent := KEYS - described.keys():
         raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
     with damaged_estimator(folder):
         for name, kind in _TYPES.items():
             conform(described[name], kind, name)
-    return TrainedModel.load(folder, device), described
+    return TrainedModel.load(folder, device, trust=trust), described
 
 
 @contextlib.contextmanager
@@ -370,10 +371,11 @@ def stored_algorithm(algorithm: Any) -> Any:
     return {"skops": base64.b64encode(dumped(clone(algorithm))).decode()}
 
 
-def read_algorithm(value: Any) -> Any:
-    """Rebuild what `stored_algorithm` returned."""
-    named = value is None or isinstance(value, str)
-    return value if named else loaded(base64.b64decode(value["skops"]))
+def read_algorithm(value: Any, *, trust: bool) -> Any:
+    """Rebuild what `stored_algorithm` returned; an estimator only with `trust`."""
+    if value is None or isinstance(value, str):
+        return value
+    return loaded(base64.b64decode(value["skops"]), trust=trust)
 
 
 def _plain(value: Any) -> Any:

@@ -22,8 +22,7 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 from shiftproof.core.errors import DataError
 from shiftproof.core.json_values import conform
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, SQUARED
-from shiftproof.inference.model import TrainedModel
-from shiftproof.inference.predictions import NumberPredictions, Predictions
+from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
 from shiftproof.sklearn.base import ShiftproofEstimator
 from shiftproof.sklearn.inputs import Names, as_numpy, require_none_of
 from shiftproof.sklearn.run import value_errors

@@ -101,12 +101,12 @@ def train_model(
                 f"training diverged: the loss of step {result.step} is not finite; try a smaller"
                 ' learning rate, such as `hparams={"lr": 1e-4}`'
             )
-        if result.final.get("scored", {}).get("weights") == "raw":
+        if result.final.get("weights", {}).get("average") == "raw":
             reporter.note(
                 f"{params['selection']} found nothing to average in {config.steps} steps, so the"
                 " last weights are used; raise `steps` or choose another `selection`"
             )
-        return trained_model(config, dataset, Path(folder)), result.records
+        return trained_model(config, dataset, Path(folder), fit=result.fit), result.records
 
 
 def configuration(params: Mapping[str, Any], dataset: DomainDataset) -> RunConfig:

@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import Any
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.files import gzip_lines, with_format, without_format, write_atomically
+from shiftproof.core.files import gzip_lines, write_atomically
+from shiftproof.core.json_values import conform, conform_fields
+from shiftproof.core.migrations import current, with_format
 from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
-from shiftproof.sweeps.results import STATUSES, RunOutcome, checked
+from shiftproof.sweeps.results import RunOutcome, Status, checked
 from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
 from shiftproof.sweeps.stored_run import (
-    JOB_NAMES,
     RETRAINED,
-    VARIANT,
     StoredRun,
     check_run,
     read_outcome,
     read_run_folder,
 )
+from shiftproof.training.records import check_record
 
 
 def write_archive(runs: Iterable[StoredRun], path: Path) -> int:
@@ -44,42 +45,58 @@ def read_archive(path: Path) -> list[RunOutcome]:
     found: list[RunOutcome] = []
     try:
         for number, line in enumerate(gzip_lines(path), 1):
-            found.append(_outcome(json.loads(line), f"{path}, line {number},", path))
+            found.append(_outcome(json.loads(line), f"{path}, line {number}", path))
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"{path} is not a readable file of runs ({error})") from error
     return found
 
 
+# The types of a line of an archive besides those of job.json.
+_LINE: dict[str, Any] = {
+    "status": Status,
+    "seconds": float | None,
+    "environment": Mapping[str, str | int],
+    "config": Mapping[str, Any],
+    "records": tuple[Any, ...],
+}
+
+
 def _line(run: StoredRun) -> dict[str, Any]:
-    described = {
-        **{name: run.job[name] for name in (*JOB_NAMES, VARIANT) if name in run.job},
-        "status": run.status,
-        "seconds": run.seconds,
-        "environment": run.environment or None,
-        "config": run.config or None,
-        "records": run.records,
-    }
-    return with_format(described)
+    return with_format(
+        {
+            **run.job,
+            "status": run.status,
+            "seconds": run.seconds,
+            "environment": run.environment,
+            "config": run.config,
+            "records": run.records,
+        }
+    )
 
 
 def _outcome(value: Any, where: str, path: Path) -> RunOutcome:
-    if not isinstance(value, dict) or not {*JOB_NAMES, "status", "records"} <= value.keys():
-        raise DataError(f"{where} is not a run of a sweep")
-    value = without_format(value, where.removesuffix(","))
-    if value["status"] not in STATUSES:
-        raise DataError(f"{where} has the unknown status {value['status']!r}")
-    config, records = value.get("config") or {}, value["records"]
-    if not isinstance(config, dict):
-        raise DataError(f"{where} has settings that are not an object ({config!r})")
-    seconds, environment = value.get("seconds"), value.get("environment") or {}
     try:
-        job = {name: value[name] for name in (*JOB_NAMES, VARIANT) if name in value}
-        ended = {"seconds": seconds, "environment": environment}
-        check_run(where.removesuffix(","), job, config, ended, records)
-        run = StoredRun(path, value["status"], value, config, records, seconds, environment)
+        conform(value, Mapping[str, Any], "a line")
+        value = current(value, "archive", where)
+        job = {name: item for name, item in value.items() if name not in _LINE}
+        conform_fields({k: v for k, v in value.items() if k in _LINE}, _LINE, "a line")
+        if not job:
+            raise ValueError("it has no place in a sweep")
+        check_run(where, job, value["config"], {})
+        for record in value["records"]:
+            check_record(record)
+        run = StoredRun(
+            path,
+            value["status"],
+            job,
+            value["config"],
+            value["records"],
+            value["seconds"],
+            value["environment"],
+        )
         return run.outcome()
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise DataError(f"{where} is a damaged run ({error!r})") from error
+    except ValueError as error:
+        raise DataError(f"{where} is not a run of a sweep ({error})") from error
 
 
 _OURS = ("job.json", RETRAINED)

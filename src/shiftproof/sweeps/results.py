@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed
 
 # The most runs and folders that a message names.
 MOST_NAMED = 20
-STATUSES = ("finished", "diverged", "running", "failed")
+Status = Literal["finished", "diverged", "running", "failed"]
 
 
 class OutputShift(NamedTuple):
@@ -83,7 +83,7 @@ class RunKey(NamedTuple):
 class RunOutcome:
     """One run: its identity, its status, and its accuracies by step.
 
-    ``status`` is one of `STATUSES`; ``folder`` is where the run was read.  A ``standalone`` run was
+    ``folder`` is where the run was read.  A ``standalone`` run was
     made by `train`, not planned by a sweep.  ``marks`` describe problems in its files.
     """
 

@@ -116,9 +116,8 @@ def _saved_and_scored(job: Job, again: Job, run: Path, dataset: DomainDataset) -
     model = trained_model(config, dataset, run)
     model.save(run)
     learner = model.network.algorithm
-    dataset = ready_for(
-        config.algorithm, dataset, fitted_preparation(config, dataset, read_arrays(run))
-    )
+    state = None if isinstance(learner, Exact) else read_arrays(run)
+    dataset = ready_for(config.algorithm, dataset, fitted_preparation(config, dataset, state))
     dataset = in_standard_units(dataset, model.task)
     (at,) = (job.domains.index(name) for name in config.test_domains)
     rows = job.config.splits(dataset)[at].in_

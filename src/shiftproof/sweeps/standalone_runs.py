@@ -116,7 +116,7 @@ def _refuse_other_data(runs: Iterable[StoredRun]) -> None:
     """Raise if runs used different data under the same name."""
     first: dict[tuple[Any, ...], StoredRun] = {}
     for run in runs:
-        frozen = tuple(sorted(run.config.get("frozen", {}).items()))
+        frozen = tuple(sorted(run.config.get("extractor", {}).items()))
         key = (_dataset(run.config), run.config.get("data_seed"), frozen, _standardize(run.config))
         other = first.setdefault(key, run)
         if run.config.get("fingerprint") != other.config.get("fingerprint"):

@@ -24,8 +24,6 @@ if TYPE_CHECKING:  # torch takes seconds to import, and reading the status does 
 State = Literal["waiting", "begun", "finished", "diverged", "failed"]
 # A driver that has not written its status for this many seconds is considered dead.
 SILENCE = 15.0
-# The setting of a sweep that says what its runs evaluate.
-EVALUATED = "evaluated splits"
 
 
 class Failure(NamedTuple):
@@ -117,7 +115,7 @@ class SweepFolder:
 
     def write_status(self, status: Mapping[str, Any]) -> None:
         """Write the status of the sweep for other processes to read."""
-        write_json(self.path / "status.json", {**status, "told": time.time()})
+        write_json(self.path / "status.json", {**status, "time": time.time()})
 
     def read_status(self) -> dict[str, Any] | None:
         """Return the last status of the sweep; ``alive`` says whether its driver is running."""
@@ -125,7 +123,7 @@ class SweepFolder:
         if not path.exists():
             return None
         status = read_json(path)
-        recently = time.time() - float(status.get("told", 0)) < SILENCE
+        recently = time.time() - float(status.get("time", 0)) < SILENCE
         return {**status, "alive": recently and not status.get("ended", False)}
 
     def _claim_settings(self, settings: dict[str, Any]) -> None:
@@ -143,8 +141,6 @@ class SweepFolder:
             return
         found = read_json(path)
         wanted = json.loads(json.dumps(settings))
-        if EVALUATED not in found:  # written by version 0.1
-            wanted.pop(EVALUATED, None)
         # A setting that only the folder has counts too: a plain sweep cannot resume one with SWAD.
         changed = [key for key in wanted | found if found.get(key) != wanted.get(key)]
         if changed:

@@ -12,84 +12,47 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json_if_any
-from shiftproof.core.json_values import conform
+from shiftproof.core.json_values import conform_fields
 from shiftproof.core.text import quoted
 from shiftproof.sweeps.results import (
-    STATUSES,
     Evaluation,
     Origin,
     OutputShift,
     RunOutcome,
     positions as positions_of,
 )
+from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record, shown_measure
-from shiftproof.training.run_folder import RunFolder
+from shiftproof.training.run_folder import HASHED, RunFolder
 
-# The types of what the files of a run hold.  Folders and archives of runs may come from strangers.
-# Other keys may hold anything: other versions wrote them, and nothing reads them.
-_KINDS: dict[str, Any] = {
-    **dict.fromkeys(("dataset", "algorithm", "variant", "backbone", "fingerprint"), str),
-    **dict.fromkeys(("average", "device", "precision", "status", "standardize"), str),
-    **dict.fromkeys(("domains", "test_domains", "evaluate"), tuple[str, ...]),
-    **dict.fromkeys(("hparams_seed", "trial_seed", "steps", "eval_every", "seed"), int),
-    "data_seed": int,
-    "holdout": float,
-    **dict.fromkeys(("hparams", "frozen"), Mapping[str, str | float | bool | None]),
-    "seconds": float | None,
-    "environment": Mapping[str, Any],
+# The types of job.json; `VARIANT` may be absent.
+_JOB: dict[str, Any] = {
+    **dict.fromkeys(("dataset", "algorithm", "variant"), str),
+    **dict.fromkeys(("domains", "test_domains"), tuple[str, ...]),
+    **dict.fromkeys(("hparams_seed", "trial_seed"), int),
 }
-# The keys of a record that hold a number for each set of samples, and the range of the numbers.
-# Accuracies of weighted samples are sums with rounding errors.
-_SHARES = {"accuracy": (-1e-6, 1 + 1e-6)} | dict.fromkeys(
-    ("risk", "r2", "mae", "rmse"), (-1e300, 1e300)
-)
-_SHIFT = {"classes": int} | dict.fromkeys(
-    ("label_entropy", "concept", "covariate"), Mapping[str, float]
-)
-# Steps below this can be read by other programs and placed in a chart.
-_LARGEST = 2**63
+_FAILED = dict.fromkeys(("title", "reason", "trace"), str)
 
 
 def check_run(
     where: object,
     job: Mapping[str, Any],
     config: Mapping[str, Any],
-    ended: Mapping[str, Any],
-    records: Sequence[Record],
+    failed: Mapping[str, Any],
 ) -> None:
-    """Raise `DataError` if the files of a run are invalid."""
+    """Raise `DataError` if the files of a run are invalid; empty ones are absent."""
     try:
-        for value in (job, config, ended):
-            for name in value.keys() & _KINDS:
-                conform(value[name], _KINDS[name], name)
+        if job:
+            conform_fields(job, _JOB, "job", (VARIANT,))
+        if failed:
+            conform_fields(failed, _FAILED, "failed.json")
+        if config:
+            RunConfig.from_json(config)
         for names in (job.get("domains", ()), config.get("test_domains", ())):
             _require_names(names)
         _require_names([v[k] for v in (job, config) for k in ("dataset", "algorithm") if k in v])
-        for record in records:
-            _check_record(record)
     except ValueError as error:
         raise DataError(f"{where} holds a damaged run ({error}); remove it") from error
-
-
-def _check_record(record: Record) -> None:
-    step = record.get("step")
-    if type(step) is not int or not -_LARGEST < step < _LARGEST:
-        raise ValueError("a record has no step, or one that is not a whole number or too large")
-    for name in record.keys() & _SHARES:
-        shares, (lowest, highest) = record[name], _SHARES[name]
-        if type(shares) is not dict or not set(map(type, shares.values())) <= {float, int}:
-            raise ValueError(f"{name} of step {step} is not a number for each set")
-        if not all(lowest <= share <= highest for share in shares.values()):
-            raise ValueError(f"{name} of step {step} has values out of range")
-    if shift := record.get("shift"):
-        conform(shift, Mapping[str, Any], "shift")
-        if "untested" in shift:
-            conform(shift["untested"], str, "shift.untested")
-            return
-        for name, kind in _SHIFT.items():
-            conform(shift.get(name), kind, f"shift.{name}")
-        for name, key in (("concept", "value"), ("concept", "p_value"), ("covariate", "value")):
-            conform(shift[name].get(key), float, f"shift.{name}.{key}")
 
 
 def _require_names(names: Sequence[str]) -> None:
@@ -154,22 +117,21 @@ def read_run_folder(folder: Path) -> StoredRun:
     """Read the files of a run; without ``done.json``, the run is running or failed."""
     job = read_json_if_any(folder / "job.json", JOB_NAMES) or {}
     required = ("dataset", "algorithm", "test_domains", *(() if job else ("seed",)))
-    config = read_json_if_any(folder / "config.json", required) or {}
     run = RunFolder(folder)
-    ended = run.done() or {}
-    failed = read_json_if_any(folder / "failed.json")
-    status = "running" if failed is None else "failed"
-    records = run.records.read() if config else []
-    check_run(folder, job, config, ended, records)
+    ended = run.done()
+    hashes = [None if ended is None else ended.sha256.get(name, "") for name in HASHED[:2]]
+    config = read_json_if_any(folder / "config.json", required, sha256=hashes[0]) or {}
+    failed = read_json_if_any(folder / "failed.json") or {}
+    check_run(folder, job, config, failed)
     return StoredRun(
         folder,
-        ended["status"] if ended.get("status") in STATUSES else status,
+        ended.status if ended else "failed" if failed else "running",
         job,
         config,
-        records,
-        ended.get("seconds"),
-        ended.get("environment") or {},
-        str((failed or {}).get("reason", "")),
+        run.records.read(hashes[1]) if config else [],
+        ended.seconds if ended else None,
+        ended.environment if ended else {},
+        failed.get("reason", ""),
     )
 
 

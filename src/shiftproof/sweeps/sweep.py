@@ -20,7 +20,7 @@ from shiftproof.sweeps.plan import check_interval, check_parts, chosen_draws, co
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
 from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import EVALUATED, Failure, SweepFolder
+from shiftproof.sweeps.store import Failure, SweepFolder
 from shiftproof.sweeps.tracker import Tracker
 from shiftproof.training.interrupt import stop_on_signal
 
@@ -217,11 +217,12 @@ def plan_blocks(
         "preset": preset.name,
         "steps": preset.steps,
         "precision": precision,
-        EVALUATED: sorted(evaluated) + ["at each evaluation"] * every_step,
-        # Omitted if unused, for compatibility with folders of older versions.
-        **({"eval every": preset.interval} if preset.interval is not None else {}),
+        "evaluate": sorted(evaluated),
+        # Stored files leave out what has its default.
+        **({"every_step": True} if every_step else {}),
+        **({"eval_every": preset.interval} if preset.interval is not None else {}),
         **({"average": average} if average != "none" else {}),
-        **({"class weight": class_weight} if class_weight != UNWEIGHTED else {}),
+        **({"class_weight": class_weight} if class_weight != UNWEIGHTED else {}),
     }
     every = tuple(job for own in planned for job in own)
     return SweepPlan(every, costs, settings, memory_so_far())

@@ -15,7 +15,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from shiftproof.core.errors import CheckpointError
-from shiftproof.core.files import FORMAT, KEY, check_format, require_regular, write_atomically
+from shiftproof.core.files import require_regular, write_atomically
+from shiftproof.core.migrations import FORMAT, KEY, current
 from shiftproof.core.text import reason_of
 
 State = dict[str, Any]
@@ -47,8 +48,7 @@ def read_state(path: Path, framework: str) -> State | None:
         return None
     try:
         with safe_open(path, framework=framework) as file:
-            header = file.metadata() or {}
-            check_format(header.get(KEY), path)
+            header = current(file.metadata() or {}, "state", path)
             leaves = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             tree = json.loads(header["tree"])
         state: State = _unpack(tree, leaves)

@@ -144,9 +144,9 @@ class Average:
         """Add the validation risk of the raw weights at an evaluation."""
 
     def described(self) -> dict[str, Any]:
-        """Describe which weights are scored as `{"scored": …}`; empty without averaging."""
+        """Describe which weights are scored as `{"weights": …}`; empty without averaging."""
         steps = self.span and [*self.span[1:]]
-        return {"scored": {"weights": self.name, "steps": steps}} if self.name else {}
+        return {"weights": {"average": self.name, "steps": steps}} if self.name else {}
 
     def state(self) -> dict[str, Any]:
         """Return the state as `{"average": …}`; empty without averaging."""
@@ -202,8 +202,8 @@ class ExponentialAverage(Average):
 class ValleyAverage(Average):
     """`swad`: the mean of the weights after every step of the window of a `LossValley`.
 
-    `scored` gives the state of the valley: `not found` (the raw weights are scored), `open`
-    (the window extends to the newest evaluation) or `ended`.
+    `weights` in a record gives the state of the valley: `not found` (the raw weights are scored),
+    `open` (the window extends to the newest evaluation) or `ended`.
     """
 
     judges = True
@@ -227,9 +227,9 @@ class ValleyAverage(Average):
     def described(self) -> dict[str, Any]:
         """Return the state of the valley and the averaged steps."""
         if self.span is None:
-            return {"scored": {"weights": "raw", "valley": "not found"}}
+            return {"weights": {"average": "raw", "valley": "not found"}}
         valley = "ended" if self._valley.ended else "open"
-        return {"scored": {"weights": "swad", "steps": [*self.span[1:]], "valley": valley}}
+        return {"weights": {"average": "swad", "steps": [*self.span[1:]], "valley": valley}}
 
     def state(self) -> dict[str, Any]:
         """Return the window and the unfinished segment."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.json_values import from_stored, stored_fields
 from shiftproof.core.space import Regime, Scalar, resolve, specs
 from shiftproof.core.standardize import NONE, adaptation_title
 from shiftproof.core.types import CROSS_ENTROPY, UNWEIGHTED, Task
@@ -38,7 +38,7 @@ class RunConfig:
     `hparams` holds the hyper-parameters of the algorithm and the backbone.  `data_seed` determines
     generated data and splits; `seed` determines initial weights, batches and noise.
 
-    `frozen` names the network that computed the features, if `backbone` is trained on features
+    `extractor` names the network that computed the features, if `backbone` is trained on features
     (see `training.features`).  With `augment_validation`, the training domains are evaluated on
     random views, as in the original protocol.  A `private` run leaves information on single
     training samples out of its model (see `TrainedModel.without_training_data`).  `standardize`
@@ -67,7 +67,7 @@ class RunConfig:
     device: str
     precision: str
     average: str = "none"
-    frozen: Mapping[str, str] = field(default_factory=dict)
+    extractor: Mapping[str, str] = field(default_factory=dict)
     augment_validation: bool = False
     private: bool = False
     standardize: str = NONE
@@ -88,27 +88,13 @@ class RunConfig:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the configuration as JSON values.
-
-        Settings added in later versions are left out if unused, so that older runs keep their ids.
-        """
-        of_this_machine = {"weights_file", "estimator"}
-        unused: dict[str, Any] = {"average": "none", "frozen": {}, "augment_validation": False}
-        unused |= {"private": False, "standardize": NONE, "loss": CROSS_ENTROPY}
-        unused["class_weight"] = UNWEIGHTED
-        return {
-            key: list(value) if isinstance(value, tuple) else value
-            for key, value in dataclasses.asdict(replace(self, estimator=None)).items()
-            if key not in of_this_machine and not (key in unused and value == unused[key])
-        }
+        """Return the configuration as JSON values, without the fields at their defaults."""
+        return stored_fields(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> RunConfig:
-        """Return the configuration that `to_json` wrote."""
-        fields: dict[str, Any] = {
-            key: tuple(item) if isinstance(item, list) else item for key, item in value.items()
-        }
-        return cls(**fields)
+        """Return the configuration that `to_json` wrote; raise `ValueError` for anything else."""
+        return from_stored(cls, value, "config")
 
     def evaluates_after(self, step: int) -> bool:
         """Return whether the run is evaluated after this update: 1, 1 + every, …, and the last."""

@@ -101,7 +101,7 @@ def configure(dataset: DomainDataset, settings: ConfigureSettings) -> RunConfig:
         device=_device(settings.device, dataset, learner),
         precision=settings.precision,
         average=settings.average,
-        frozen=dict(dataset.frozen),
+        extractor=dict(dataset.frozen),
         augment_validation=settings.augment_validation,
         private=settings.private,
         standardize=dataset.standardize,

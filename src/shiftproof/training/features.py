@@ -24,7 +24,8 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
-from shiftproof.core.files import FORMAT, KEY, check_format, write_atomically
+from shiftproof.core.files import write_atomically
+from shiftproof.core.migrations import FORMAT, KEY, current
 from shiftproof.core.space import resolve
 from shiftproof.core.text import counted
 from shiftproof.core.types import Task
@@ -283,10 +284,9 @@ def _read(path: Path, rows: int) -> Tensor | None:
         return None
     try:
         with safe_open(path, framework="pt") as file:
-            header = file.metadata() or {}
-            check_format(header.get(KEY), path)
+            header = current(file.metadata() or {}, "features", path)
             features: Tensor = file.get_tensor("features")
-    except (SafetensorError, OSError, DataError):  # the last: written by a newer version
+    except (SafetensorError, OSError, DataError):  # the last: written by another version
         return None
     if features.dtype != torch.float32 or features.ndim != 2 or len(features) != rows:
         return None

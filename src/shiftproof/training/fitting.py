@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,15 +13,15 @@ from scipy.special import log_softmax  # type: ignore[import-untyped]
 from shiftproof.core.cores import allowed_threads
 from shiftproof.core.seeding import seed_hash, stream_seed
 from shiftproof.core.types import CLASSIFICATION, Task
+from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.estimator import EstimatorAlgorithm
 from shiftproof.learners.exact import Exact
 from shiftproof.metrics.outputs import AnyOutputs
-from shiftproof.training.array_state import State, load_arrays, save_arrays
+from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import Score, evaluate_rows, plan_evaluation
-from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.outputs import in_row_order
 from shiftproof.training.records import Record
 from shiftproof.training.rows import samples_of
@@ -49,15 +48,6 @@ class Fitting(Session):
         )
         self.samples = samples if weights is None else samples.weighted(weights)
         self.evaluation = plan_evaluation(config, self.dataset, self.splits)
-
-    @classmethod
-    def read(cls, checkpoint: Path) -> State | None:
-        """Return the state in a file; None if there is no file."""
-        return load_arrays(checkpoint)
-
-    def save(self, checkpoint: Path) -> None:
-        """Write the state to a file."""
-        save_arrays(checkpoint, self.state())
 
     @property
     def threads_used(self) -> int:
@@ -89,38 +79,22 @@ class Fitting(Session):
         record |= self._scored_record(scores)
         if INVARIANCE in self.config.evaluate:
             record["shift"] = self._shift(scores)
-        ensemble = self.algorithm.head.ensemble
+        ensemble = self.algorithm.ensemble
         record["members"] = ensemble.described()
         if ensemble.left_out:
-            record["left_out"] = dict(ensemble.left_out)
+            record["excluded"] = dict(ensemble.left_out)
         return record | self.scored()
 
     def scored(self) -> dict[str, Any]:
         """Describe which weights are scored: an average over one step is that step."""
         if self.config.average == "none":
             return {}
-        return {"scored": {"weights": self.config.average, "steps": [self.step, self.step]}}
+        return {"weights": {"average": self.config.average, "steps": [self.step, self.step]}}
 
     def timings(self) -> dict[str, float]:
         """Return the time that each member took, in seconds."""
-        timings: dict[str, float] = self.algorithm.head.ensemble.timings()
+        timings: dict[str, float] = self.algorithm.ensemble.timings()
         return timings
-
-    def state(self) -> State:
-        """Return the fitted learner and the progress of the run."""
-        return {
-            "step": self.step,
-            "seconds": self.seconds,
-            "threads": self.threads,
-            "pending": dict(self.pending),
-            "algorithm": self.algorithm.training_state(),
-            **({"preparation": self.preparation.to_json()} if self.preparation else {}),
-        }
-
-    def load(self, state: State) -> None:
-        """Restore a state; pending losses are already recorded, since there is a single step."""
-        self.step, self.seconds = state["step"], state["seconds"]
-        self.algorithm.load_training_state(state["algorithm"])
 
     def versions(self) -> dict[str, str]:
         """Return the versions of scikit-learn and NumPy."""
@@ -156,11 +130,8 @@ def build_exact(config: RunConfig, task: Task) -> Exact:
     return learner
 
 
-def fitted_exact(config: RunConfig, task: Task, folder: Path, state: State) -> Exact:
-    """Return the learner of a finished run, from the checkpoint in its folder."""
-    learner = build_exact(config, task)
-    try:
-        learner.load(state["algorithm"]["modules"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise unfit_checkpoint(folder, error) from error
-    return learner
+def refit(config: RunConfig, dataset: DomainDataset, progress: Progress = silent) -> Fitting:
+    """Return the session of a run after its only step, which has the same result every time."""
+    session = Fitting(config, dataset, saved=None)
+    session.advance(progress)
+    return session

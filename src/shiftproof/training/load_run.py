@@ -27,10 +27,8 @@ def read_run(folder: Path) -> RunConfig:
         raise DataError(f"{folder} holds no run: it has no {path.name}")
     try:
         return RunConfig.from_json(read_json(path, remedy=START_OVER))
-    except TypeError as error:
-        raise CheckpointError(
-            f"{path} was written by another version; train again ({error})"
-        ) from error
+    except ValueError as error:
+        raise CheckpointError(f"{path} is damaged; train again ({error})") from error
 
 
 def read_arrays(folder: Path) -> State:
@@ -50,12 +48,11 @@ def fitted_preparation(
 ) -> FittedPreparation | None:
     """Return the preparation of a run's inputs, fitted to its training samples.
 
-    It is fitted once, when the run starts, and stored in its checkpoint.  Checkpoints of version
-    0.1 do not contain it.
+    It is fitted once, when the run starts, and stored in its checkpoint.
     """
     if dataset.preparation is None:
         return None
-    if state is None or "preparation" not in state:
+    if state is None:
         splits = run.training_splits(dataset)
         return dataset.fit_preparation({name: split.in_ for name, split in splits.items()})
     try:

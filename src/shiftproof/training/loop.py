@@ -6,7 +6,7 @@ import contextlib
 import math
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from shiftproof.training.load_run import unfit_checkpoint
 from shiftproof.training.observers import Observer
 from shiftproof.training.outputs import HELD_OUT, as_stored, save_outputs
 from shiftproof.training.records import Record
-from shiftproof.training.run_folder import START_OVER, RunFolder
+from shiftproof.training.run_folder import START_OVER, Ended, RunFolder
 from shiftproof.training.session import Session, session_for
 
 # Steps between checks that the losses are finite; the other steps do not wait for the device.
@@ -50,7 +50,8 @@ class RunResult:
     `seconds` is the time spent on training and evaluation, summed over all sessions; `timings`
     holds the time of each member of an ensemble, and `environment` the versions of what computed
     it.  `held_out` are the outputs on the test domains,
-    None if an earlier call stored them in `folder`.
+    None if an earlier call stored them in `folder`.  `fit` is the session of a learner that was
+    fitted at once by this call.
     """
 
     status: str
@@ -61,6 +62,7 @@ class RunResult:
     timings: Mapping[str, float] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
     held_out: Mapping[str, AnyOutputs] | None = field(default=None, repr=False, compare=False)
+    fit: Session | None = field(default=None, repr=False, compare=False)
 
     @property
     def final(self) -> Record:
@@ -79,6 +81,7 @@ def train(
     keeps_outputs: bool = False,
     threads: int | None = None,
     compiled: bool = False,
+    finish: Callable[[Session | None], object] = lambda _: None,
 ) -> RunResult:
     """Train the run that `config` describes in `folder`, or resume it.
 
@@ -86,11 +89,13 @@ def train(
     The first SIGINT, SIGTERM or SIGHUP stops it after the current step with a checkpoint.  If the
     run ends before it can stop, the signal has its usual effect.
 
-    With `keeps_outputs`, the outputs on the test domains are saved too (`training.outputs`).
-    `workers` threads prefetch image files; by default one per core, at most eight.  The result
-    does not depend on their number.  `threads` is the number of threads torch computes with; by
-    default one for rows and all allowed ones for images.  With `compiled`, torch compiles the
-    featurizer.
+    `finish` is called when the run has finished, with the session if the run was fitted at once,
+    before `done.json` is written with the hashes of
+    all files.  With `keeps_outputs`, the outputs on the test domains are saved too
+    (`training.outputs`).  `workers` threads prefetch image files; by default one per core, at most
+    eight.  The result does not depend on their number.  `threads` is the number of threads torch
+    computes with; by default one for rows and all allowed ones for images.  With `compiled`, torch
+    compiles the featurizer.
 
     Processes started by `torchrun` train the run together (`training.processes`), and the first
     of them writes the files.
@@ -101,38 +106,55 @@ def train(
         raise DataError(f"the run was configured for other data than this {dataset.name}")
     run = RunFolder(folder)
     observer = observer or Observer()
-    held_out = None
+    held_out, fit = None, None
     with run.claim(config) if processes.leads() else contextlib.nullcontext():
         processes.wait()  # until the folder is claimed
         ended = run.done()
         if ended is None:
             kind: Any = session_for(config)
-            with kind.surroundings(), stop_on_signal() as stop:
-                state = kind.read(run.checkpoint)
-                trainer: Session = kind(
-                    config, dataset, workers, keeps_outputs, compiled, saved=state
-                )
-                _restore(trainer, state, run)
-                trainer.choose_threads(_known_threads(state, threads, run))
-                processes.wait()  # until all have read the checkpoint
-                observer.begin(config, trainer.step)
-                for note in preflight_notes(
-                    config, trainer.dataset, trainer.splits, trainer.algorithm
-                ):
-                    observer.note(note)
-                with contextlib.closing(trainer), trainer.working():
-                    ended = _run(trainer, run, observer, stop, checkpoint_seconds)
-                    stop.heeded = ended["status"] == "stopped"
+            with stop_on_signal() as stop:
+                with kind.surroundings():
+                    state = kind.read(run.checkpoint)
+                    trainer: Session = kind(
+                        config, dataset, workers, keeps_outputs, compiled, saved=state
+                    )
+                    _restore(trainer, state, run)
+                    trainer.choose_threads(_known_threads(state, threads, run))
+                    processes.wait()  # until all have read the checkpoint
+                    observer.begin(config, trainer.step)
+                    for note in preflight_notes(
+                        config, trainer.dataset, trainer.splits, trainer.algorithm
+                    ):
+                        observer.note(note)
+                    with contextlib.closing(trainer), trainer.working():
+                        ended = _run(trainer, run, observer, stop, checkpoint_seconds)
+                if ended is None:
+                    stop.heeded = True
+                    processes.wait()  # until the records are written
+                    records = run.records.read()
+                    return RunResult("stopped", trainer.step, trainer.seconds, records, folder)
                 if trainer.algorithm.exact:  # the outputs of networks get a temperature later
-                    held_out = as_stored(trainer.outputs)
-        processes.wait()  # until the records are written
+                    held_out, fit = as_stored(trainer.outputs) or None, trainer
+                del trainer, state  # the model of the run needs the memory
+                if processes.leads():
+                    if ended.status == "finished":
+                        finish(fit)
+                    run.finish(ended)
+        processes.wait()  # until the files are written
         records = run.records.read()
-        if ended["status"] != "stopped" and (not records or records[-1]["step"] != ended["step"]):
+        if not records or records[-1]["step"] != ended.step:
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
-        timings = ended.get("timings", {})
-        environment = ended.get("environment", {})
-        status, step, seconds = ended["status"], ended["step"], ended["seconds"]
-        return RunResult(status, step, seconds, records, folder, timings, environment, held_out)
+        return RunResult(
+            ended.status,
+            ended.step,
+            ended.seconds,
+            records,
+            folder,
+            ended.timings,
+            ended.environment,
+            held_out,
+            fit,
+        )
 
 
 def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
@@ -164,8 +186,8 @@ def _run(
     observer: Observer,
     stop: Stop,
     checkpoint_seconds: float,
-) -> dict[str, Any]:
-    """Run the remaining steps; return the content of done.json, or a summary of a stopped run."""
+) -> Ended | None:
+    """Run the remaining steps; return how the run ended, or None if it was stopped."""
     config = trainer.config
     clock = _Clock(trainer, checkpoint_seconds)
     progress = _stoppable(observer, config, stop)
@@ -175,7 +197,8 @@ def _run(
         try:
             measured = trainer.advance(progress)
         except _Stopped:  # during a fit, which has no steps to resume from
-            return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
+            clock.read()
+            return None
         observer.step(trainer.step, measured)
         evaluation_due = trainer.evaluation_due()
         if evaluation_due or trainer.step % CHECK_EVERY == 0:
@@ -199,32 +222,26 @@ def _run(
             with clock.checkpointing():
                 trainer.save(run.checkpoint)
         if stopping and not finished and diverged_at is None:
-            return {"status": "stopped", "step": trainer.step, "seconds": clock.read()}
-    status = "finished"
-    if diverged_at is not None:
-        status = "diverged"
-        if writes:
-            run.records.rewind(diverged_at - 1)
-            run.records.append({"step": diverged_at, "event": "diverged"})
-    ended = {
-        "status": status,
-        "step": trainer.step if diverged_at is None else diverged_at,
-        "seconds": clock.read(),
-        "run_id": config.run_id,
-        "environment": {
+            clock.read()
+            return None
+    if diverged_at is not None and writes:
+        run.records.rewind(diverged_at - 1)
+        run.records.append({"step": diverged_at, "event": "diverged"})
+    return Ended(
+        "finished" if diverged_at is None else "diverged",
+        trainer.step if diverged_at is None else diverged_at,
+        clock.read(),
+        config.run_id,
+        {
             "shiftproof": shiftproof.__version__,
             **trainer.versions(),
             "python": platform.python_version(),
             "machine": platform.machine(),
             "threads": trainer.threads_used,
         },
-        **(trainer.scored() if diverged_at is None else {}),
-    }
-    if timings := trainer.timings():
-        ended["timings"] = timings
-    if writes:
-        run.finish(ended)
-    return ended
+        trainer.timings(),
+        trainer.scored().get("weights", {}) if diverged_at is None else {},
+    )
 
 
 class _Stopped(Exception):

@@ -15,8 +15,7 @@ from shiftproof.core.errors import CheckpointError
 from shiftproof.core.types import REGRESSION, Task
 from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
 from shiftproof.training.array_state import load_arrays, save_arrays
-
-HELD_OUT = "held_out.safetensors"
+from shiftproof.training.run_folder import HELD_OUT as HELD_OUT
 
 
 def in_row_order(

@@ -1,26 +1,58 @@
-"""A run is a folder: config.json, records.jsonl, checkpoint.safetensors and, last, done.json."""
+"""A run is a folder: config.json, records.jsonl, checkpoint.safetensors and, last, done.json.
+
+`done.json` has the SHA-256 of the files that results are read from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from shiftproof.core.errors import RunConflict
+from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.core.files import (
+    changed_file,
+    file_hash,
     is_temporary,
     locked_folder,
     read_json,
     read_json_if_any,
+    require_regular,
     write_json,
 )
+from shiftproof.core.json_values import from_stored, stored_fields
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:  # torch is slow to import, and reading a run's results does not need it
     from shiftproof.training.config import RunConfig
 
 START_OVER = "delete the run to start over"
+RESUME = "delete it to resume the run"
+HELD_OUT, MODEL = "held_out.safetensors", "model.safetensors"
+# The files whose hashes are in done.json, if the run has them.
+HASHED = ("config.json", "records.jsonl", HELD_OUT, MODEL)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: the content of done.json.
+
+    A run `finished` or `diverged` (a loss was not finite).  `seconds` is the time spent on training
+    and evaluation, summed over all sessions; `timings` holds the time of each member of an
+    ensemble, and `environment` the versions of what computed it.  `weights` says which weights were
+    evaluated, if not the last ones.  `sha256` holds the hash of each file.
+    """
+
+    status: Literal["finished", "diverged"]
+    step: int
+    seconds: float
+    run_id: str
+    environment: Mapping[str, str | int] = field(default_factory=dict)
+    timings: Mapping[str, float] = field(default_factory=dict)
+    weights: Mapping[str, Any] = field(default_factory=dict)
+    sha256: Mapping[str, str] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -46,14 +78,29 @@ class RunFolder:
             self._claim_config(config)
             yield
 
-    def done(self) -> dict[str, Any] | None:
+    def done(self) -> Ended | None:
         """Return how the run ended, or None if it has not."""
-        required = ("status", "step", "seconds")
-        return read_json_if_any(self._done, required, "delete it to resume the run")
+        value = read_json_if_any(self._done, remedy=RESUME)
+        try:
+            return None if value is None else from_stored(Ended, value, "done.json")
+        except ValueError as error:
+            raise DataError(f"{self._done} is damaged ({error}); {RESUME}") from error
 
-    def finish(self, ended: dict[str, Any]) -> None:
-        """Write done.json, the last file of a run."""
-        write_json(self._done, ended)
+    def finish(self, ended: Ended) -> None:
+        """Write done.json, the last file of a run, with the hashes of the others."""
+        files = [name for name in HASHED if (self.path / name).is_file()]
+        hashes = {name: file_hash(self.path / name) for name in files}
+        write_json(self._done, stored_fields(replace(ended, sha256=hashes)))
+
+    def check(self, *names: str) -> None:
+        """Raise `DataError` if one of the files, if present, has changed since the run ended."""
+        paths = [self.path / name for name in names if name in HASHED]
+        present = [path for path in paths if path.exists()]
+        ended = self.done() if present else None
+        for path in present if ended else ():
+            require_regular(path)
+            if ended and file_hash(path) != ended.sha256.get(path.name):
+                raise changed_file(path)
 
     def _claim_config(self, config: RunConfig) -> None:
         path = self.path / "config.json"
@@ -62,8 +109,7 @@ class RunFolder:
         ours = {"lock", path.name, "job.json", "failed.json"}
         for left in filter(is_temporary, self.path.iterdir()):
             left.unlink()  # left by a killed process, since we hold the lock
-        # Version 0.1 left files that end in .new.
-        others = [f.name for f in self.path.iterdir() if f.name not in ours and f.suffix != ".new"]
+        others = [file.name for file in self.path.iterdir() if file.name not in ours]
         if not others:  # a new run, or one that failed before its first step
             write_json(path, wanted)
             return
@@ -80,6 +126,15 @@ class RunFolder:
             )
 
 
+def add_file(folder: Path, name: str) -> None:
+    """Add the hash of a file to done.json, for a file that is written after the run has ended."""
+    run = RunFolder(folder)
+    ended = run.done()
+    if ended is not None:
+        run.check(*(known for known in ended.sha256 if known != name))
+        run.finish(ended)
+
+
 def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """List the first few settings and hyper-parameters that differ."""
     old, new = _flat(found), _flat(wanted)
@@ -93,7 +148,7 @@ def changes(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
 
 
 def _flat(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return all settings, hyper-parameters and settings of frozen features in one dict."""
-    frozen = {f"frozen {name}": value for name, value in config.get("frozen", {}).items()}
-    flat = {**config, **config.get("hparams", {}), **frozen}
-    return {name: value for name, value in flat.items() if name not in ("hparams", "frozen")}
+    """Return all settings, hyper-parameters and settings of the feature extractor in one dict."""
+    extractor = {f"extractor {name}": value for name, value in config.get("extractor", {}).items()}
+    flat = {**config, **config.get("hparams", {}), **extractor}
+    return {name: value for name, value in flat.items() if name not in ("hparams", "extractor")}

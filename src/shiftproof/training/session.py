@@ -80,13 +80,19 @@ class Session(ABC):
         return nullcontext()
 
     @classmethod
-    @abstractmethod
     def read(cls, checkpoint: Path) -> State | None:
-        """Return the state in a file; None if there is no file."""
+        """Return the state in a file; None if there is no file.
 
-    @abstractmethod
-    def save(self, checkpoint: Path) -> None:
-        """Write `state` to a file."""
+        A learner that is fitted at once has a single step, so it has nothing to resume from.
+        """
+        return None
+
+    def state(self) -> State:
+        """Return everything the next step depends on; empty if there is a single step."""
+        return {}
+
+    def save(self, checkpoint: Path) -> None:  # noqa: B027
+        """Write the state to a file, if there is any."""
 
     def choose_threads(self, known: int | None) -> None:
         """Use `known` threads; if None, choose their number."""
@@ -123,13 +129,8 @@ class Session(ABC):
     def scored(self) -> dict[str, Any]:
         """Describe which weights are scored; empty if they are the last ones."""
 
-    @abstractmethod
-    def state(self) -> State:
-        """Return everything the next step depends on."""
-
-    @abstractmethod
-    def load(self, state: State) -> None:
-        """Restore a state."""
+    def load(self, state: State) -> None:  # noqa: B027
+        """Restore what `read` returned."""
 
     @abstractmethod
     def versions(self) -> dict[str, str]:

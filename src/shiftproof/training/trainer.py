@@ -22,7 +22,7 @@ from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.concept_test import HeldOut
+from shiftproof.learners.algorithms.base import HeldOut
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES
@@ -100,10 +100,7 @@ class Trainer(Session):
             compile_network(self.algorithm.featurizer)
         self.evaluation = plan_evaluation(config, dataset, self.splits)
         self.looks = self.algorithm.looks(config.steps)
-        self.looked_at: list[EvaluationSet] = []
-        if self.looks:
-            batch = sum(size or len(part) for part in trained_on)
-            self.looked_at = held_out_sets(config, dataset, self.splits, batch, len(self.looks))
+        self.looked_at = held_out_sets(config, dataset, self.splits) if self.looks else []
         self._batches: Generator[Batch, None, None] | None = None
         torch.manual_seed(stream_seed(config.seed, "noise"))
         self.algorithm.train()
@@ -132,7 +129,7 @@ class Trainer(Session):
                 evaluate(self.algorithm, subset, self.workers, keep_outputs=True)
                 for subset in self.looked_at
             ]
-        return HeldOut.of([score.outputs for score in scores if score.outputs is not None])
+        return [score.outputs for score in scores if score.outputs is not None]
 
     def _next_batch(self) -> Batch:
         if self._batches is None:

@@ -19,6 +19,7 @@ from _internals import (
     BY_HAND,
     DataError,
     data_download as download,
+    download_CHUNK as CHUNK,
     fetch,
     fetch_any,
     sources_Source as Source,
@@ -134,7 +135,8 @@ def partial_of(target):
 
 
 def leftovers(target):
-    return {path.name for path in target.parent.iterdir()} - {target.name, target.name + ".lock"}
+    there = {path.name for path in target.parent.iterdir()} - {target.name, target.name + ".lock"}
+    return {name for name in there if not name.startswith("tmp")}  # of pooch, after a kill
 
 
 def cut_once(at, body=BODY, **headers):
@@ -145,9 +147,10 @@ def cut_once(at, body=BODY, **headers):
 def interrupt(site, target, at=100_000, **headers):
     """Leave a partial download of ``at`` bytes, as a cut connection does, and forget it."""
     site.respond = lambda handler, _: handler.file(stop=at, **headers or {"ETag": '"1"'})
-    with pytest.raises(DataError, match="cut at"):
-        quickly(site.source(), target, attempts=1)
-    assert partial_of(target).read_bytes() == BODY[:at]
+    with pytest.raises(DataError, match="was cut"):
+        quickly(site.source(sha256=SHA256), target, attempts=1)
+    with open(partial_of(target), "wb") as file:  # an incomplete chunk is not written
+        file.write(BODY[:at])
     site.requests.clear()
 
 
@@ -187,7 +190,7 @@ def test_a_file_that_is_not_the_one_is_replaced(site, target, content):
     assert target.read_bytes() == BODY
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 416, 451, 204, 206, 304, 599 + 1])
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 416, 451, 204, 206, 304])
 def test_a_refusal_is_not_asked_again(site, target, status):
     site.respond = lambda handler, _: handler.answer(status, {"Content-Type": "text/html"})
     message = failure(site.source(), target)
@@ -239,14 +242,15 @@ def test_cuts_at_random_places_lose_and_double_nothing(site, target, seed):
 
     def respond(handler, n):
         stop = rng.choice([1, 700, 8192, 65_536, rng.randrange(1, 60_000)]) if n <= 12 else None
-        reached.append(handler.file(stop=stop, ETag='"1"'))
+        reached.append(handler.file(stop=stop))
 
     site.respond = respond
-    quickly(site.source(), target)
+    quickly(site.source(sha256=SHA256), target, attempts=13)
     assert target.read_bytes() == BODY
-    assert len(reached) == 13 or reached[-1] == len(BODY)
-    assert site.ranges == [None, *(f"bytes={position}-" for position in reached[:-1])]
-    assert all(request["If-Range"] == '"1"' for request in site.requests[1:])
+    resumed = [int((asked or "bytes=0-")[6:-1]) for asked in site.ranges[1:]]
+    assert resumed == sorted(resumed)
+    # What arrived in an incomplete chunk may be asked for again.
+    assert all(0 <= at - start < CHUNK for at, start in zip(reached, resumed, strict=False))
 
 
 def test_connections_reset_midway(site, target):
@@ -275,119 +279,82 @@ def test_a_server_that_sends_the_rest_in_pieces(site, target):
         part = BODY[start : start + 90_000]
         span = f"bytes {start}-{start + len(part) - 1}/{len(BODY)}"
         if n == 1:
-            handler.file(stop=5)
+            handler.file(stop=100_000)
         else:
             handler.answer(206, {"Content-Range": span}, part)
 
     site.respond = respond
-    quickly(site.source(sha256=SHA256), target)
+    quickly(site.source(sha256=SHA256, size=len(BODY)), target)
     assert target.read_bytes() == BODY
-    assert len(site.requests) == 5
+    assert len(site.requests) == 4
 
 
 def test_a_server_without_ranges_starts_over(site, target):
-    site.respond = cut_once(100_000, ranges=False, ETag='"1"')
-    quickly(site.source(), target)
+    site.respond = cut_once(100_000, ranges=False)
+    quickly(site.source(sha256=SHA256), target)
     assert target.read_bytes() == BODY
-    assert site.ranges == [None, "bytes=100000-"]
+    assert site.ranges == [None, f"bytes={CHUNK}-"]
 
 
 def test_cuts_that_bring_nothing_new_come_to_an_end(site, target):
     site.respond = lambda handler, _: handler.file(stop=1000, ranges=False, ETag='"1"')
-    assert "cut at 1000 of 300000 bytes, 4 times" in failure(site.source(), target)
+    assert "the connection was cut, 4 times" in failure(site.source(), target)
     assert len(site.requests) == 4
 
 
-@pytest.mark.parametrize("if_range", [True, False])
-@pytest.mark.parametrize("header", ["ETag", "Last_Modified"])
-def test_a_file_that_changes_between_attempts_is_never_mixed(site, target, header, if_range):
-    site.respond = lambda handler, n: (
-        handler.file(BODY, stop=100_000, **{header: '"1"'})
-        if n == 1
-        else handler.file(OTHER, if_range=if_range, **{header: '"2"'})
-    )
-    quickly(site.source(), target)
-    assert target.read_bytes() == OTHER
-    assert site.requests[1]["If-Range"] == '"1"'
-
-
-def test_a_file_that_changes_its_size_only_is_never_mixed(site, target):
-    site.respond = lambda handler, n: (
-        handler.file(BODY, stop=100_000) if n == 1 else handler.file(OTHER[:-1])
-    )
-    known = hashlib.sha256(OTHER[:-1]).hexdigest()
+def test_a_file_that_changes_between_attempts_is_never_mixed(site, target):
+    site.respond = lambda handler, n: handler.file(BODY if n == 1 else OTHER, stop=100_000 * n)
+    known = hashlib.sha256(OTHER).hexdigest()
+    assert "wrong content" in failure(site.source(sha256=known), target, attempts=9)
+    assert leftovers(target) == set()
+    site.respond = lambda handler, _: handler.file(OTHER)
     quickly(site.source(sha256=known), target)
-    assert target.read_bytes() == OTHER[:-1]
-    assert site.ranges == [None, "bytes=100000-", None]
+    assert target.read_bytes() == OTHER
 
 
-@pytest.mark.parametrize("headers", [{}, {"ETag": 'W/"1"'}])
 @pytest.mark.parametrize("known", [{}, {"sha256": SHA256}])
-def test_without_a_version_only_a_checksum_allows_to_go_on(site, target, headers, known):
-    site.respond = cut_once(100_000, **headers)
+def test_only_a_file_with_a_checksum_is_resumed(site, target, known):
+    site.respond = cut_once(100_000)
     quickly(site.source(**known), target)
     assert target.read_bytes() == BODY
-    assert site.ranges == [None, "bytes=100000-" if known else None]
-    assert "If-Range" not in site.requests[1]
+    assert site.ranges == [None, f"bytes={CHUNK}-" if known else None]
 
 
 @pytest.mark.parametrize("span", [None, "bytes 0-299999/300000", "bytes */*", "pages 1-2/3"])
 def test_a_range_other_than_the_one_asked_for_is_not_used(site, target, span):
     def respond(handler, n):
         if n == 1:
-            handler.file(stop=100_000, ETag='"1"')
+            handler.file(stop=100_000)
         elif n == 2:
-            handler.answer(206, {"ETag": '"1"'} | ({"Content-Range": span} if span else {}), OTHER)
+            handler.answer(206, {"Content-Range": span} if span else {}, OTHER)
         else:
-            handler.file(ETag='"1"')
+            handler.file()
 
     site.respond = respond
-    quickly(site.source(), target)
+    quickly(site.source(sha256=SHA256), target)
     assert target.read_bytes() == BODY
-    assert site.ranges == [None, "bytes=100000-", None]
+    assert site.ranges == [None, f"bytes={CHUNK}-", None]
 
 
 def test_the_process_ended_after_the_last_byte(site, target):
-    interrupt(site, target)
-    with open(partial_of(target), "ab") as file:
-        file.write(BODY[100_000:])
+    target.parent.mkdir()
+    partial_of(target).write_bytes(BODY)
+    site.respond = lambda handler, _: handler.file()
     quickly(site.source(sha256=SHA256), target)
     assert target.read_bytes() == BODY
-    assert site.requests == []
-
-
-def unsized_partial(site, target, content):
-    """Leave ``content`` of a file whose size the server did not tell."""
-
-    def respond(handler, _):
-        handler.answer(200, {"Transfer-Encoding": "chunked", "ETag": '"1"'})
-        handler.wfile.write(b"%x\r\n%s\r\n" % (len(content), content))
-
-    site.respond = respond
-    with pytest.raises(DataError):
-        quickly(site.source(), target, attempts=1)
-    assert partial_of(target).read_bytes() == content
-    site.requests.clear()
-    site.respond = lambda handler, _: handler.file(ETag='"1"')
-
-
-def test_nothing_is_left_to_send(site, target):
-    unsized_partial(site, target, BODY)
-    quickly(site.source(), target)
-    assert target.read_bytes() == BODY
-    assert site.ranges == ["bytes=300000-", None]
+    assert site.ranges == ["bytes=300000-"]
 
 
 def test_more_is_there_than_the_server_has(site, target):
-    unsized_partial(site, target, BODY + b"!")
-    quickly(site.source(), target)
-    assert target.read_bytes() == BODY
-    assert site.ranges == ["bytes=300001-", None]
+    target.parent.mkdir()
+    partial_of(target).write_bytes(BODY + b"!")
+    assert "wrong content" in failure(site.source(sha256=SHA256), target)
+    assert leftovers(target) == set()
 
 
 @pytest.mark.parametrize(
     ("known", "said"),
-    [({"sha256": "0" * 64}, f"sha256 is {SHA256}"), ({"md5": "0" * 32}, "its md5 is")],
+    [({"sha256": "0" * 64}, SHA256), ({"md5": "0" * 32}, "md5:0")],
 )
 def test_wrong_bytes_are_deleted(site, target, known, said):
     message = failure(site.source(**known), target)
@@ -434,25 +401,20 @@ def test_a_file_of_untold_size(site, target, chunked):
     assert told[-1] == (len(BODY), None)
 
 
-@pytest.mark.parametrize(
-    ("chunked", "known"),
-    # Unchunked, nothing but the size tells a cut from the end.
-    [(True, {}), (True, {"sha256": SHA256}), (False, {"size": len(BODY)})],
-)
-def test_a_file_of_untold_size_cut_short(site, target, chunked, known):
+@pytest.mark.parametrize("chunked", [True, False])
+def test_a_file_of_untold_size_cut_short(site, target, chunked):
     site.respond = lambda handler, n: (
-        unsized(handler, BODY[:70_000], chunked, end=False, ETag='"1"')
-        if n == 1
-        else handler.file(ETag='"1"')
+        unsized(handler, BODY[:70_000], chunked, end=False) if n == 1 else handler.file()
     )
-    quickly(site.source(**known), target)
+    # Unchunked, nothing but the size tells a cut from the end.
+    quickly(site.source(sha256=SHA256, size=len(BODY)), target)
     assert target.read_bytes() == BODY
-    assert site.ranges == [None, "bytes=70000-"]
+    assert len(site.ranges) == 2
 
 
 def test_a_file_that_does_not_end_where_it_should(site, target):
     site.respond = lambda handler, _: unsized(handler)
-    assert "more than the expected 200000 bytes" in failure(site.source(size=200_000), target)
+    assert "more than 200000 bytes" in failure(site.source(size=200_000), target)
     assert leftovers(target) == set()
 
 
@@ -492,11 +454,13 @@ def test_a_web_page_with_an_odd_title(site, target, title):
 
 def test_a_web_page_where_the_rest_was_asked_for_leaves_what_there_is(site, target):
     interrupt(site, target)
-    site.respond = lambda handler, _: handler.file(PAGE % b"", Content_Type="text/html")
-    assert "web page" in failure(site.source(), target)
+    site.respond = lambda handler, _: handler.file(
+        PAGE % b"", ranges=False, Content_Type="text/html"
+    )
+    assert "web page" in failure(site.source(sha256=SHA256), target)
     assert partial_of(target).read_bytes() == BODY[:100_000]
-    site.respond = lambda handler, _: handler.file(ETag='"1"')
-    quickly(site.source(), target)
+    site.respond = lambda handler, _: handler.file()
+    quickly(site.source(sha256=SHA256), target)
     assert site.ranges == ["bytes=100000-", "bytes=100000-"]
     assert target.read_bytes() == BODY
 
@@ -521,15 +485,17 @@ def test_a_stalled_connection_is_taken_up_again(site, target):
 
     site.respond = respond
     began = time.monotonic()
-    quickly(site.source(), target, timeout=0.3)
+    quickly(site.source(sha256=SHA256), target, timeout=0.3)
     assert time.monotonic() - began < 5
     assert target.read_bytes() == BODY
-    assert site.ranges == [None, "bytes=100000-"]
+    assert site.ranges == [None, f"bytes={CHUNK}-"]
 
 
 def test_a_server_that_never_answers(site, target):
     site.respond = lambda handler, _: site.released.wait(10)
-    assert "timed out, 2 times" in failure(site.source(), target, timeout=0.1, attempts=2)
+    assert "timed out. (read timeout=0.1), 2 times" in failure(
+        site.source(), target, timeout=0.1, attempts=2
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
@@ -540,7 +506,7 @@ def test_a_redirect_is_followed_with_the_range(site, target, status):
         if handler.path == "/set.zip"
         else handler.file(ETag='"1"')
     )
-    quickly(site.source(), target)
+    quickly(site.source(sha256=SHA256), target)
     assert target.read_bytes() == BODY
     assert site.ranges == ["bytes=100000-"] * 2
 
@@ -549,10 +515,10 @@ def test_a_redirect_is_followed_with_the_range(site, target, status):
 @pytest.mark.parametrize(
     ("location", "said"),
     [
-        ("/set.zip", "infinite loop"),
-        ("file:///etc/hostname", "file:///etc/hostname' is not allowed"),
-        ("ftp://127.0.0.1/set.zip", "redirects to ftp:"),
-        ("data:application/zip,PK", "is not allowed"),
+        ("/set.zip", "30 redirects"),
+        ("file:///etc/hostname", "No connection adapters were found for 'file:///etc/hostname'"),
+        ("ftp://127.0.0.1/set.zip", "No connection adapters were found for 'ftp:"),
+        ("data:application/zip,PK", "No connection adapters"),
         ("http://[", "IPv6"),
         (None, "answers 302 Found"),
     ],
@@ -568,8 +534,8 @@ def test_a_redirect_to_nowhere(site, target, location, said):
 
 def test_redirects_that_never_repeat_and_never_end(site, target):
     site.respond = lambda handler, n: handler.answer(302, {"Location": f"/{n}"})
-    assert "infinite loop" in failure(site.source(), target)
-    assert len(site.requests) < 20
+    assert "30 redirects" in failure(site.source(), target)
+    assert len(site.requests) < 40
 
 
 def test_no_server_at_all(target, monkeypatch):
@@ -601,11 +567,11 @@ def test_stopping_keeps_what_there_is(site, target):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        quickly(site.source(), target, progress=stop)
+        quickly(site.source(sha256=SHA256), target, progress=stop)
     there = partial_of(target).stat().st_size
     assert there >= 100_000
     assert not target.exists()
-    quickly(site.source(), target)
+    quickly(site.source(sha256=SHA256), target)
     assert target.read_bytes() == BODY
     assert site.ranges == [None, f"bytes={there}-"]
 
@@ -621,6 +587,7 @@ class FullDisk:
         if len(data) > self.room:
             raise OSError(errno.ENOSPC, "No space left on device")
         self.room -= len(data)
+        return len(data)
 
     def __enter__(self):
         return self
@@ -630,15 +597,16 @@ class FullDisk:
 
 
 def test_a_full_disk_keeps_what_there_is(site, target, monkeypatch):
+    links = [site.source(sha256=SHA256), Source(site.url + "?2", "set.zip")]
     with monkeypatch.context() as patch:
         patch.setattr(download, "open", FullDisk, raising=False)
         with pytest.raises(
             DataError, match=r"^no space left for .*run the command again.*resumes$"
         ):
-            fetch_any([site.source(), Source(site.url + "?2", "set.zip")], target.parent)
+            fetch_any(links, target.parent)
     assert len(site.requests) == 1  # another link would need as much space
     assert partial_of(target).read_bytes() == BODY[:80_000]
-    quickly(site.source(), target)
+    quickly(site.source(sha256=SHA256), target)
     assert target.read_bytes() == BODY
     assert site.ranges == [None, "bytes=80000-"]
 
@@ -650,30 +618,6 @@ def test_a_folder_or_a_file_in_the_way(site, tmp_path):
     with pytest.raises(DataError, match="cannot read or write"):
         quickly(site.source(), tmp_path / "file" / "set.zip")
     assert site.requests == []
-
-
-@pytest.mark.parametrize(
-    "note",
-    [b"", b"{", b"[]", b"7", b"{}", b'{"url": 1}', b"\xff\xfe", b"null"]
-    + [b'{"url": "%b", "version": "\\"1\\"", "total": ' + t for t in (b'"x"}', b"[]}")],
-)
-def test_a_damaged_note_means_starting_over(site, target, note):
-    interrupt(site, target)
-    note_path = target.with_name("set.zip.partial.json")
-    assert note_path.exists()
-    note_path.write_bytes(note.replace(b"%b", site.url.encode()))
-    site.respond = lambda handler, _: handler.file(ETag='"1"')
-    quickly(site.source(), target)
-    assert target.read_bytes() == BODY
-    assert site.ranges == [None]
-
-
-def test_a_partial_file_of_another_link_is_not_gone_on_with(site, target):
-    interrupt(site, target)
-    site.respond = lambda handler, _: handler.file(OTHER, ETag='"1"')
-    quickly(Source(site.url + "?other", "set.zip"), target)
-    assert target.read_bytes() == OTHER
-    assert site.ranges == [None]
 
 
 # A process that fetches, without the seconds that importing the whole data package takes.
@@ -703,13 +647,13 @@ def child(site, target, sha256=""):
 
 def test_a_killed_process_is_taken_up_by_the_next(site, target):
     def respond(handler, n):
-        handler.file(stop=120_000 if n == 1 else None, ETag='"1"')
+        handler.file(stop=150_000 if n == 1 else None)
         if n == 1:
             handler.wfile.flush()
             site.released.wait(20)
 
     site.respond = respond
-    with child(site, target) as process:
+    with child(site, target, SHA256) as process:
         process.stdin.write("\n")
         process.stdin.flush()
         for _ in range(1000):
@@ -745,7 +689,7 @@ def test_two_processes_download_once(site, target):
 
 
 def several(site, *names):
-    return [Source(site.url.replace("set.zip", name), "set.zip") for name in names]
+    return [Source(site.url.replace("set.zip", name), f"{name}.zip", SHA256) for name in names]
 
 
 def routes(**answers):
@@ -760,7 +704,7 @@ def test_the_next_link_is_tried(site, tmp_path):
         unused=lambda handler: handler.file(OTHER),
     )
     got = fetch_any(several(site, "gone", "page", "good", "unused"), tmp_path, pause=0.001)
-    assert got == tmp_path / "set.zip"
+    assert got == tmp_path / "good.zip"
     assert got.read_bytes() == BODY
     assert len(site.requests) == 3
 
@@ -787,19 +731,18 @@ def test_when_no_link_works_each_is_named_with_its_reason(site, tmp_path):
 
 
 def test_a_link_begun_goes_first_and_a_finished_file_needs_none(site, target):
-    good = {"ETag": '"1"'}
     site.respond = routes(
         first=lambda handler: handler.answer(404),
-        second=lambda handler: handler.file(stop=100_000, **good),
+        second=lambda handler: handler.file(stop=100_000),
     )
     sources = several(site, "first", "second")
     with pytest.raises(DataError):
         fetch_any(sources, target.parent, attempts=1)
     site.requests.clear()
-    site.respond = lambda handler, _: handler.file(**good)
+    site.respond = lambda handler, _: handler.file()
     assert fetch_any(sources, target.parent).read_bytes() == BODY
-    assert site.ranges == ["bytes=100000-"]
-    assert fetch_any(sources, target.parent) == target
+    assert site.ranges == [f"bytes={CHUNK}-"]
+    assert fetch_any(sources, target.parent) == target.parent / "second.zip"
     assert len(site.requests) == 1
 
 

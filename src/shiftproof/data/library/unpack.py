@@ -20,16 +20,17 @@ import stat
 import tarfile
 import unicodedata
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from rich.filesize import decimal
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.text import reason_of
 from shiftproof.data.library.download import ByteProgress, silent
 
 Keep = Callable[[PurePosixPath], bool]
@@ -46,6 +47,8 @@ COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     b"BZh": bz2.BZ2File,
     b"\xfd7zXZ\x00": lzma.LZMAFile,
 }
+# Headers with a long name or other attributes of the next member.
+EXTENDING = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 # Links, devices, pipes and sockets.
 SPECIAL = (stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK)
 
@@ -64,8 +67,7 @@ class Limits:
     small: int = 10**8
 
 
-@dataclass(frozen=True)
-class Member:
+class Member(NamedTuple):
     """A member of an archive: its name, stated size, and a function that opens it.
 
     `kind` is `file`, `folder` or anything else, which is refused.  `done` is how many bytes of the
@@ -93,44 +95,42 @@ def extract(
     paths in the archive; files that macOS adds are always left out.  `progress` is called with the
     number of bytes read from the archive so far, and its size.  A failure leaves nothing behind.
     """
-    with _new_folder(archive, target) as folder:
-        try:
-            raw = open(archive, "rb")  # noqa: SIM115
-        except OSError as error:
-            raise DataError(f"cannot read {archive}: {error.strerror}") from error
-        with raw:
-            size = archive.stat().st_size
-            folders = {PurePosixPath()}
-            members = files = 0
-            for member in _members(archive, raw, folder, _most(archive, limits), keep):
-                members += 1
-                if members > limits.members:
-                    raise DataError(
-                        f"{archive} has more than {limits.members:,} members; {BY_HAND}"
-                    )
-                path = _safe_path(archive, member)
-                if not _is_junk(path) and keep(path):
-                    _write(archive, folder, path, member, folders)
-                    files += member.kind == "file"
-                progress(min(member.done, size), size)
-            if not members:
-                raise DataError(f"{archive} is empty; {AGAIN}")
-            progress(size, size)
-            return files
+    if not archive.is_file():
+        raise DataError(f"cannot read {archive}: no such file")
+    with (
+        _new_folder(archive, target) as folder,
+        closing(_members(archive, folder, limits, keep)) as content,
+    ):
+        size = archive.stat().st_size
+        folders = {PurePosixPath()}
+        members = files = 0
+        for member in content:
+            members += 1
+            if members > limits.members:
+                raise DataError(f"{archive} has more than {limits.members:,} members; {BY_HAND}")
+            path = _safe_path(archive, member)
+            if not _is_junk(path) and keep(path):
+                _write(archive, folder, path, member, folders)
+                files += member.kind == "file"
+            progress(min(member.done, size), size)
+        if not members:
+            raise DataError(f"{archive} is empty; {AGAIN}")
+        progress(size, size)
+        return files
 
 
 @contextmanager
 def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
     """Yield a folder that becomes `target` on success and is deleted on failure."""
     aside = target.with_name(target.name + ".partial")
-    with _disk_errors(archive, target):
+    with _one_line_errors(archive, target):
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise DataError(f"{target} must be an empty folder to unpack {archive} into")
         shutil.rmtree(aside, ignore_errors=True)  # left by a killed process
         aside.mkdir(parents=True)
     try:
         yield aside
-        with _disk_errors(archive, target):
+        with _one_line_errors(archive, target):
             getattr(os, "sync", lambda: None)()
             if target.exists():
                 target.rmdir()
@@ -144,30 +144,29 @@ def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
 
 
 def _members(
-    archive: Path, raw: IO[bytes], folder: Path, most: int, keep: Keep
-) -> Iterator[Member]:
+    archive: Path, folder: Path, limits: Limits, keep: Keep
+) -> Generator[Member, None, None]:
     """Yield the members of an archive, which is recognised by its content, not its name.
 
-    Read the contents of one before the next.  All together may have at most `most` bytes.
+    Read the content of one before the next.
     """
-    head = raw.read(tarfile.BLOCKSIZE)
-    raw.seek(0)
-    if head.startswith(ZIP):
-        return _zip_members(archive, raw, folder, most, keep)
-    for magic, decompressed in COMPRESSED.items():
-        if head.startswith(magic):
-            return _tar_members(archive, raw, _Tape(archive, decompressed(raw), most))
-    try:
-        tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
-    except (tarfile.TarError, ValueError):
-        raise DataError(f"{archive} is neither a zip nor a tar archive; {AGAIN}") from None
-    return _tar_members(archive, raw, _Tape(archive, raw, most))
-
-
-def _most(archive: Path, limits: Limits) -> int:
-    """Return how many bytes an archive may unpack to."""
-    by_ratio = max(limits.ratio * archive.stat().st_size, limits.small)
-    return int(min(limits.total, by_ratio))
+    most = int(min(limits.total, max(limits.ratio * archive.stat().st_size, limits.small)))
+    with _one_line_errors(archive, archive), open(archive, "rb") as raw:
+        head = raw.read(tarfile.BLOCKSIZE)
+        raw.seek(0)
+        if head.startswith(ZIP):
+            yield from _zip_members(archive, raw, folder, most, keep)
+            return
+        stream: Any = raw
+        for magic, decompressed in COMPRESSED.items():
+            if head.startswith(magic):
+                stream = decompressed(raw)
+        if stream is raw:
+            try:
+                tarfile.TarInfo.frombuf(head, "utf-8", "surrogateescape")
+            except (tarfile.TarError, ValueError):
+                raise DataError(f"{archive} is neither a zip nor a tar archive; {AGAIN}") from None
+        yield from _tar_members(archive, raw, stream, most)
 
 
 def _require_size(archive: Path, count: int, most: int) -> None:
@@ -179,75 +178,60 @@ def _zip_members(
     archive: Path, raw: IO[bytes], folder: Path, most: int, keep: Keep
 ) -> Iterator[Member]:
     """Yield the members of a zip, in the order of its directory."""
-    with _reading(archive):
-        opened = zipfile.ZipFile(raw)
-        members = opened.infolist()
-        # zipfile reads no more of a member than its stated size.
-        needed = sum(info.file_size for info in members if keep(PurePosixPath(info.filename)))
-        _require_size(archive, needed, most)
-        free = shutil.disk_usage(folder).free
-        if needed > free:
-            raise DataError(
-                f"{archive} needs {decimal(needed)} in {folder.parent}, where {decimal(free)} are"
-                f" free: {decimal(needed - free)} are missing; free some space or choose another"
-                " disk"
-            )
-        done = 0
-        for info in members:
-            # zipfile truncates a name at a NUL byte; the original name contains it.
-            name, mode = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
-            kind = "folder" if name.endswith("/") or mode == stat.S_IFDIR else "file"
-            kind = "special" if mode in SPECIAL else kind
-            yield Member(name, kind, info.file_size, done, partial(opened.open, info))
-            done += info.compress_size
+    opened = zipfile.ZipFile(raw)
+    members = opened.infolist()
+    # zipfile reads no more of a member than its stated size.
+    needed = sum(info.file_size for info in members if keep(PurePosixPath(info.filename)))
+    _require_size(archive, needed, most)
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise DataError(
+            f"{archive} needs {decimal(needed)} in {folder.parent}, where {decimal(free)} are"
+            f" free: {decimal(needed - free)} are missing; free some space or choose another disk"
+        )
+    done = 0
+    for info in members:
+        # zipfile truncates a name at a NUL byte; the original name contains it.
+        name, mode = info.orig_filename, stat.S_IFMT(info.external_attr >> 16)
+        kind = "folder" if name.endswith("/") or mode == stat.S_IFDIR else "file"
+        kind = "special" if mode in SPECIAL else kind
+        yield Member(name, kind, info.file_size, done, partial(opened.open, info))
+        done += info.compress_size
 
 
-class _Tape:
-    """A forward-only file object for tarfile: a decompressed tar with a limit on the bytes.
-
-    tarfile reads headers as a whole, so a header of gigabytes would fill the memory.
-    """
-
-    def __init__(self, archive: Path, stream: IO[bytes], most: int) -> None:
-        self._archive = archive
-        self._stream = stream
-        self._most = most
-        self._position = 0
-        self.latest = b""
-
-    def read(self, size: int) -> bytes:
-        if size > LONGEST_HEADER:
-            raise tarfile.ReadError(f"a header of {size} bytes")
-        self.latest = self._stream.read(size)
-        self._position += len(self.latest)
-        _require_size(self._archive, self._position, self._most)
-        return self.latest
-
-    def seek(self, position: int) -> None:
-        if position < self._position:
-            raise tarfile.ReadError("two members overlap")
-        while self._position < position and self.read(min(CHUNK, position - self._position)):
-            pass
-
-    def tell(self) -> int:
-        return self._position
-
-
-def _tar_members(archive: Path, raw: IO[bytes], tape: Any) -> Iterator[Member]:
+def _tar_members(archive: Path, raw: IO[bytes], stream: IO[bytes], most: int) -> Iterator[Member]:
     """Yield the members of a tar, one after another."""
-    with _reading(archive):
-        tar: Any = tarfile.TarFile(fileobj=tape, encoding="utf-8", errors="surrogateescape")
-        while info := tar.next():
-            tar.members = []  # else all of them stay in memory
-            kind = "file" if info.isreg() and not info.issparse() else "special"
-            kind = "folder" if info.isdir() else kind
-            contents = partial(tar.extractfile, info)
-            yield Member(_as_text(info.name), kind, info.size, raw.tell(), contents)
-        # tarfile accepts any end: a truncation between two members, even a damaged header.
-        if tape.latest != bytes(tarfile.BLOCKSIZE):
-            raise EOFError("its end is missing")
-        while tape.read(CHUNK):
-            pass  # the checksum of a compressed stream comes last
+
+    class Header(tarfile.TarInfo):
+        latest = b""
+
+        @classmethod
+        def frombuf(cls, buf: Any, encoding: str, errors: str) -> Any:
+            cls.latest = buf
+            info: Any = super().frombuf(buf, encoding, errors)
+            # tarfile reads the headers that extend another one into memory.
+            if info.type in EXTENDING and info.size > LONGEST_HEADER:
+                raise tarfile.ReadError(f"a header of {info.size} bytes")
+            return info
+
+    total = 0
+    tar: Any = tarfile.open(  # noqa: SIM115
+        fileobj=stream, mode="r|", encoding="utf-8", errors="surrogateescape", tarinfo=Header
+    )
+    while info := tar.next():
+        tar.members = []  # else all of them stay in memory
+        total += info.size
+        _require_size(archive, total, most)
+        kind = "file" if info.isreg() and not info.issparse() else "special"
+        kind = "folder" if info.isdir() else kind
+        content = partial(tar.extractfile, info)
+        yield Member(_as_text(info.name), kind, info.size, raw.tell(), content)
+    # tarfile accepts any end: a truncation between two members, even a damaged header.
+    if Header.latest != bytes(tarfile.BLOCKSIZE):
+        raise EOFError("its end is missing")
+    while chunk := stream.read(CHUNK):  # the checksum of a compressed stream comes last
+        total += len(chunk)
+        _require_size(archive, total, most)
 
 
 def _as_text(name: str) -> str:
@@ -257,29 +241,6 @@ def _as_text(name: str) -> str:
         return raw.decode()
     except UnicodeDecodeError:
         return raw.decode("cp437")
-
-
-def _chunks(archive: Path, member: Member) -> Iterator[bytes]:
-    with _reading(archive), member.opened() as source:
-        while chunk := source.read(CHUNK):
-            yield chunk
-
-
-@contextmanager
-def _reading(archive: Path) -> Iterator[None]:
-    """Convert the libraries' errors on broken archives to one message.
-
-    The libraries document only some of them: a hostile header can make them fail in many ways.
-    """
-    try:
-        yield
-    except (DataError, MemoryError):
-        raise
-    except Exception as error:
-        reason = " ".join((str(error) or type(error).__name__).split())[:200]
-        raise DataError(
-            f"{archive} is damaged, incomplete or needs an unsupported feature ({reason}); {AGAIN}"
-        ) from error
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -323,20 +284,16 @@ def _write(
     archive: Path, root: Path, path: PurePosixPath, member: Member, folders: set[PurePosixPath]
 ) -> None:
     """Create a member and the folders above it; `folders` are those that exist."""
-    with _disk_errors(archive, root / path):
+    with _one_line_errors(archive, root / path):
         for folder in reversed((path, *path.parents)):
             if folder not in folders and (folder != path or member.kind == "folder"):
                 os.mkdir(root / folder)
                 folders.add(folder)
         if member.kind == "folder":
             return
-        written = 0
-        with _new_file(root / path) as file:
-            for chunk in _chunks(archive, member):
-                written += len(chunk)
-                file.write(chunk)
-    if written != member.size:
-        with _reading(archive):
+        with member.opened() as source, _new_file(root / path) as file:
+            shutil.copyfileobj(source, file, CHUNK)
+        if (root / path).stat().st_size != member.size:
             raise EOFError(f"{_shown(member.name)} does not have {member.size} bytes")
 
 
@@ -346,16 +303,28 @@ def _new_file(path: Path) -> IO[bytes]:
 
 
 @contextmanager
-def _disk_errors(archive: Path, path: Path) -> Iterator[None]:
+def _one_line_errors(archive: Path, path: Path) -> Iterator[None]:
+    """Convert the errors of a disk, and those of the libraries on broken archives, to one line.
+
+    The libraries document only some of theirs: a hostile header can make them fail in many ways.
+    """
     try:
         yield
+    except (DataError, MemoryError):
+        raise
     except FileExistsError as error:
         raise DataError(
             f"{archive} is not unpacked because it holds {_shown(Path(error.filename).name)} twice,"
             " as a file and as a folder, or in two spellings that this disk cannot tell apart;"
             f" {BY_HAND}"
         ) from None
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        why = "the disk is full; free some space" if full else error.strerror or str(error)
-        raise DataError(f"cannot unpack {archive} to {_shown(str(path))}: {why}") from error
+    except Exception as error:
+        # A seek to an impossible place is EINVAL.
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
+            full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+            why = "the disk is full; free some space" if full else error.strerror or str(error)
+            raise DataError(f"cannot unpack {archive} to {_shown(str(path))}: {why}") from error
+        raise DataError(
+            f"{archive} is damaged, incomplete or needs an unsupported feature"
+            f" ({reason_of(error)}); {AGAIN}"
+        ) from error

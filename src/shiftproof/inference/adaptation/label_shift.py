@@ -41,12 +41,11 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space  # type: ignore[import-untyped]
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax  # type: ignore[import-untyped]
 from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.domain import as_array
+from shiftproof.statistics.recalibration import recalibrate
 
 SMALLEST = 1e-7
 # Bounds: slopes from 1/e³ to e³, biases to ±10.  Beyond, classes are separated and any value fits.
@@ -160,26 +159,17 @@ def fit_calibration(
     if not told.any():
         return 1.0, np.zeros(ratios.shape[1])
     ratios, y, offsets, weights = ratios[told], y[told], offsets[told], weights[told]
-    n, c = ratios.shape
-    rows = np.arange(n)
+    occurs = np.bincount(y, minlength=ratios.shape[1]) > 0
     usable = np.isfinite(ratios) & np.isfinite(offsets)
-    x = np.where(np.isfinite(ratios), ratios, np.log(SMALLEST))
-    base = np.where(usable, offsets, -np.inf)
-    occurs = np.bincount(y, minlength=c) > 0
-
-    def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = base + values[0] * x + np.where(occurs, values[1:], 0)
-        logs = log_softmax(logits, axis=1)
-        residual = weights[:, None] * np.exp(logs)
-        residual[rows, y] -= weights
-        gradient = np.concatenate([[(residual * x).sum()], residual.sum(axis=0) * occurs])
-        return -float(weights @ logs[rows, y]), gradient
-
-    bounds = [(np.exp(-STEEPEST), np.exp(STEEPEST))] + [(-LARGEST_BIAS, LARGEST_BIAS)] * c
-    start = np.concatenate([[1.0], np.zeros(c)])
-    found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B")
-    bias = np.where(occurs, found.x[1:] - found.x[1:][occurs].mean(), 0)
-    return float(found.x[0]), bias
+    fit = recalibrate(
+        np.where(np.isfinite(ratios), ratios, np.log(SMALLEST)),
+        y,
+        intercepts=occurs,
+        offset=np.where(usable, offsets, -np.inf),
+        weights=weights,
+        bounds=((np.exp(-STEEPEST), np.exp(STEEPEST)), LARGEST_BIAS),
+    )
+    return fit.slope, np.where(occurs, fit.intercepts - fit.intercepts[occurs].mean(), 0)
 
 
 ADAPT = ("auto", "none")

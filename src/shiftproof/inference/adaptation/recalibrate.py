@@ -34,13 +34,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
+from scipy.special import softmax  # type: ignore[import-untyped]
+from scipy.stats import chi2  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
+from shiftproof.statistics.recalibration import Recalibrated, recalibrate
 
 SMALLEST = 1e-7
 LEVEL = 0.05
@@ -115,54 +116,25 @@ class Step:
     p_value: float
 
 
-class _Fit:
-    """Maximum likelihood fit of one method to given rows."""
+class _Fit(NamedTuple):
+    """Maximum likelihood fit of one method to given rows, and its number of free coefficients."""
 
-    def __init__(self, method: str, log_p: np.ndarray, z: np.ndarray, y: np.ndarray) -> None:
-        self.method, (n, self.c) = method, log_p.shape
-        self.k = z.shape[1] if method == "revision" else 0
-        present = np.bincount(y, minlength=self.c) > 0
-        rows = np.arange(n)
+    method: str
+    fit: Recalibrated
+    freedom: int
+    deviance: float
+
+    @classmethod
+    def of(cls, method: str, log_p: np.ndarray, z: np.ndarray, y: np.ndarray) -> _Fit:
+        """Fit a method to log probabilities [n, c], features [n, k] and classes [n]."""
         # The most frequent class is the reference; a class without rows keeps the model's odds.
-        free = present.copy()
-        free[np.bincount(y, minlength=self.c).argmax()] = False
-        intercepts = 0 if method == "original" else int(free.sum())
-        self.freedom = intercepts * (1 + self.k) + self._sloped
-
-        def unpacked(values: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-            slope, rest = (values[0], values[1:]) if self._sloped else (1.0, values)
-            intercepts, effects = np.zeros(self.c), np.zeros((self.k, self.c))
-            intercepts[free] = rest[: free.sum()]
-            effects[:, free] = rest[free.sum() :].reshape(self.k, int(free.sum()))
-            return slope, intercepts, effects
-
-        def loss(values: np.ndarray) -> tuple[float, np.ndarray]:
-            slope, intercepts, effects = unpacked(values)
-            logs = log_softmax(slope * log_p + intercepts + z[:, : self.k] @ effects, axis=1)
-            residual = np.exp(logs)
-            residual[rows, y] -= 1
-            parts = [residual.sum(axis=0)[free], (z[:, : self.k].T @ residual)[:, free].ravel()]
-            if self._sloped:
-                parts.insert(0, np.array([(residual * log_p).sum()]))
-            return -float(logs[rows, y].sum()), np.concatenate(parts)
-
-        if method == "original":
-            self.slope, self.intercepts = 1.0, np.zeros(self.c)
-            self.effects = np.zeros((0, self.c))
-            self.deviance = -2 * float(log_softmax(log_p, axis=1)[rows, y].sum())
-            return
-        start = np.zeros(self.freedom)
-        if self._sloped:
-            start[0] = 1
-        bounds = [(-LARGEST, LARGEST)] * len(start)
-        options = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-8}
-        found = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B", options=options)
-        self.slope, self.intercepts, self.effects = unpacked(found.x)
-        self.deviance = 2 * float(found.fun)
-
-    @property
-    def _sloped(self) -> bool:
-        return self.method in ("slope", "revision")
+        counts = np.bincount(y, minlength=log_p.shape[1])
+        free = (counts > 0) & (np.arange(len(counts)) != counts.argmax()) & (method != "original")
+        slope, revised = method in ("slope", "revision"), method == "revision"
+        z = z if revised else z[:, :0]
+        limits = ((-LARGEST, LARGEST), LARGEST)
+        fit = recalibrate(log_p, y, slope=slope, intercepts=free, features=z, bounds=limits)
+        return cls(method, fit, slope + int(free.sum()) * (1 + z.shape[1]), 2 * len(y) * fit.loss)
 
 
 def closed_test(
@@ -179,20 +151,18 @@ def closed_test(
         y: classes [n].  Rows of a single class support no update: the likelihood has no maximum.
         seed: seed for drawing labels when there are few rows.
     """
-    from scipy.stats import chi2  # type: ignore[import-untyped]
-
     log_p = np.log(np.maximum(probabilities, SMALLEST))
     columns, center, scale = _usable(features)
     counts = np.bincount(y, minlength=probabilities.shape[1])
     revisable = 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
     z = np.zeros((len(y), 0))
     if (counts > 0).sum() < 2:
-        original = _Fit("original", log_p, z, y)
+        original = _Fit.of("original", log_p, z, y)
         return _update(original, {}, columns, center, scale), (), False
     if revisable and features is not None:
         z = (features[:, columns] - center) / scale
     methods = METHODS if revisable else METHODS[:3]
-    fits = {method: _Fit(method, log_p, z, y) for method in methods}
+    fits = {method: _Fit.of(method, log_p, z, y) for method in methods}
     largest, steps = fits[methods[-1]], []
     chosen = largest
     for method in methods[:-1]:
@@ -221,7 +191,7 @@ def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, se
         y = (rng.random((len(log_p), 1)) > cumulative[:, :-1]).sum(axis=1)
         found = 0.0
         if len(np.unique(y)) > 1:
-            fits = [_Fit(own, log_p, z, y).deviance for own in ("original", method)]
+            fits = [_Fit.of(one, log_p, z, y).deviance for one in ("original", method)]
             found = max(fits[0] - fits[1], 0.0)
         larger += found >= statistic
         if larger == ENOUGH:
@@ -237,15 +207,15 @@ def _update(
     scale: np.ndarray,
 ) -> Update:
     """Return the selected fit as an update; a revision is shrunk towards the slope's fit."""
-    slope, intercepts, effects = chosen.slope, chosen.intercepts, chosen.effects
+    slope, intercepts, effects, _ = chosen.fit
     if chosen.method != "revision":
         columns, center, scale = columns[:0], center[:0], scale[:0]
     else:
         plain = fits["slope"]
         gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
         kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
-        slope = plain.slope + kept * (slope - plain.slope)
-        intercepts = plain.intercepts + kept * (intercepts - plain.intercepts)
+        slope = plain.fit.slope + kept * (slope - plain.fit.slope)
+        intercepts = plain.fit.intercepts + kept * (intercepts - plain.fit.intercepts)
         effects = kept * effects
     return Update(chosen.method, slope, intercepts, effects, columns, center, scale)
 

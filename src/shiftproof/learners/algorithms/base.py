@@ -18,9 +18,11 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.adam import Adam
-from shiftproof.learners.algorithms.concept_test import HeldOut
 from shiftproof.learners.base import ALGORITHMS as ALGORITHMS, Learner
 from shiftproof.models.risk import Loss, loss_named
+
+# The outputs [nᵢ, c] and labels [nᵢ] of the held-out samples of each training domain.
+HeldOut = list[tuple[Tensor, Tensor]]
 
 
 class Losses(NamedTuple):
@@ -151,10 +153,10 @@ class Algorithm(nn.Module, Learner):
         """Return the updates, in order, after which to call `look`; none by default."""
         return ()
 
-    def look(self, outputs: Callable[[], HeldOut], *, last: bool) -> None:
-        """Evaluate the held-out parts of the training domains at a planned step.
+    def look(self, held_out: Callable[[], HeldOut], *, last: bool) -> None:
+        """Decide something at a planned step.
 
-        `outputs` computes the held-out outputs of the current weights.
+        `held_out` computes the outputs of the current weights.
         """
 
     @property

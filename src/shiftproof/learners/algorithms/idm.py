@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any
 
 from torch import nn
 
+from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import REGRESSION, Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
-from shiftproof.learners.algorithms.idm_extensions import (
-    ExtensionHparams,
-    Extensions,
-    require_no_classes,
-)
-from shiftproof.learners.algorithms.strength_looks import StrengthLooks
 from shiftproof.matching.head_gradients import gradients_of
-from shiftproof.matching.term import MatchingTerm, MatchInputs, gradients, representations
+from shiftproof.matching.term import (
+    MatchingTerm,
+    MatchInputs,
+    gradients,
+    representations,
+    with_penalties,
+)
 
 
 @ALGORITHMS.register("idm")
-class IDM(StrengthLooks):
+class IDM(ERM):
     """Match per-sample gradients and representations across domains: L_E + λ₁ L_G + λ₂ L_R.
 
     With Rⁱ [b, k] the representations φ(x) of domain i and Gⁱ [b, P] its per-sample gradients
@@ -44,8 +46,9 @@ class IDM(StrengthLooks):
     | first matched step (from 1) | t + 1 | t |
     | Adam at the end of t₁ | restarts | continues |
 
-    The authors' code has neither γ₂ nor t₂, so both default to 0 (off).  Extensions beyond the
-    paper are in `idm_extensions`.
+    The authors' code has neither γ₂ nor t₂, so both default to 0 (off).  One setting is not in the
+    paper: `match_within="class"` matches representations class by class, for domains with different
+    class proportions (`matching.pdm`).
 
     Paper: Dong et al. (2024), *How Does Distribution Matching Help Domain Generalization: An
     Information-theoretic Analysis*.
@@ -56,13 +59,18 @@ class IDM(StrengthLooks):
     weighs_samples = True
 
     @dataclass(frozen=True)
-    class Hparams(ExtensionHparams):
+    class Hparams(ERM.Hparams):
         """λ₁, λ₂, t₁, t₂, γ₁, γ₂ and the switches."""
 
-        gradient_weight: float | Literal["auto"] = weight(
+        match_within: str = hparam(
+            "all",
+            choices=("all", "class"),
+            help="match representations over all samples or within each class",
+        )
+        gradient_weight: float = weight(
             1e3, Float(1, 5, base=10), help="λ₁, strength of gradient matching"
         )
-        representation_weight: float | Literal["auto"] = weight(
+        representation_weight: float = weight(
             1.0, Float(-1, 1, base=10), help="λ₂, strength of representation matching"
         )
         gradient_warmup: int = steps(
@@ -90,57 +98,40 @@ class IDM(StrengthLooks):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         h = self.hparams
-        if self.task.kind == REGRESSION:
-            require_no_classes(h)
+        by_class = h.match_within == "class"
+        if by_class and self.task.kind == REGRESSION:
+            raise InvalidValue(
+                '`match_within="class"` compares classes, but the labels are numbers'
+            )
         self.terms: dict[str, MatchingTerm] = {}
         if h.match_gradients:
             self.terms["gradient"] = MatchingTerm(
                 gradients, h.gradient_weight, h.gradient_warmup, h.gradient_ema,
                 order=h.order, trim=h.trim, variant=h.variant,
             )  # fmt: skip
+            if h.variant == "authors":  # the authors' code has no t₂
+                self.optimizer_restarts = frozenset({self.terms["gradient"].start})
         if h.match_representations:
             self.terms["representation"] = MatchingTerm(
                 representations, h.representation_weight, h.representation_warmup,
-                h.representation_ema, order=h.order, variant=h.variant,
+                h.representation_ema, order=h.order, variant=h.variant, by_class=by_class,
             )  # fmt: skip
-        self.extensions = Extensions(h)
-        self.extensions.change(self.terms)
         self.registered = nn.ModuleDict(self.terms)  # so that their moving averages are saved
-        if h.variant == "authors":
-            # An automatic weight restarts Adam when it begins; the authors' code has no t₂.
-            self.optimizer_restarts = frozenset(
-                term.start
-                for name, term in self.terms.items()
-                if name != "representation" and term.weight != "auto"
-            )
-        if self.extensions.strength is not None:
-            self.late_starts = frozenset({h.gradient_warmup})
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_IDM = L_E + λ₁ L_G + λ₂ L_R.
 
         The comments refer to the lines of Algorithm 2.  Line 4, sampling, is in the training loop.
-        Line 18, the step on this loss, is in `Algorithm.update`.
+        Lines 10 to 12 and 14 to 16 are in `with_penalties`.  Line 18, the step on this loss, is in
+        `Algorithm.update`.
         """
-        representations = self.features(batch)  # line 5
-        logits = self.head(representations)
-        risks = self.sample_loss.risk(logits, batch.y)  # line 6
+        representations, logits, labels, losses, _ = self.outputs(batch)  # lines 5, 6
         inputs = MatchInputs(
             representations.flatten(2),
-            batch.y,
+            labels,
             self.task.num_classes,
-            partial(  # line 7
-                gradients_of, self.head, representations, batch.y, logits, self.sample_loss
-            ),
-        )
-        total = batch.weighted(risks).mean()  # line 9
-        parts = {"risk": total}
-        for name, term in self.terms.items():  # gradients, then representations
-            if term.tracks(self.updates) and not self.extensions.waits(term):
-                penalty = parts[f"{name}_penalty"] = term(inputs, self.updates)  # lines 11, 15
-                if term.acts(self.updates):  # lines 10, 14
-                    weight = self.extensions.weight(name, term, parts["risk"], inputs)
-                    total = total + weight * penalty  # lines 12, 16
-        if (strength := self.extensions.strength) is not None:
-            parts["strength"] = total.new_tensor(strength.kappa)
-        return Losses(total, parts)
+            partial(gradients_of, self.head, representations, labels, logits, self.sample_loss),
+        )  # line 7
+        risk = losses.mean()  # line 9
+        total, penalties = with_penalties(risk, self.terms, inputs, self.updates)
+        return Losses(total, {"risk": risk, **penalties})

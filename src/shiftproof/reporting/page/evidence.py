@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.files import read_json, with_format, without_format
+from shiftproof.core.files import read_json
 from shiftproof.core.json_values import rebuilt
 
 # The side of a picture.
@@ -88,13 +88,13 @@ class Evidence:
 
     def to_json(self) -> dict[str, Any]:
         """Return the evidence as JSON values, which `read_evidence` reads."""
-        return with_format(asdict(self))
+        return asdict(self)
 
 
 def read_evidence(path: Path) -> Evidence:
     """Read what `study` wrote; raise `DataError` if the file is damaged."""
     try:
-        evidence: Evidence = rebuilt(Evidence, without_format(read_json(path), path))
+        evidence: Evidence = rebuilt(Evidence, read_json(path))
     except ValueError as error:
         raise DataError(f"{path} is damaged ({error}); run the study again") from error
     return evidence

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from shiftproof.sweeps.results import Evaluation, RunOutcome
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
-from shiftproof.theory.target import target_gap
+from shiftproof.theory import target_gap
 
 # Concept shift is considered absent if its p-value is at least this.  Accepting a model that shifts
 # is the costly mistake; if a good one is rejected, another step can be selected.

@@ -1,0 +1,78 @@
+"""Fitted models that consist of named arrays, stored as they are and checked when they are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+LARGEST = 1e100
+
+
+class Part(NamedTuple):
+    """One array of a model: its dtype, the names of its dimensions, and a bound of its entries.
+
+    Dimensions of the same name have the same size.  Entries are in 0, …, size − 1 of the dimension
+    `below`, if it is given.  Floating-point numbers are finite and at most `LARGEST`, so that no
+    prediction overflows.
+    """
+
+    dtype: str
+    shape: tuple[str, ...]
+    below: str = ""
+
+
+class ArrayModel:
+    """A dataclass of arrays, declared in `parts`."""
+
+    parts: ClassVar[Mapping[str, Part]]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays by name, in the declared types."""
+        return {
+            name: np.ascontiguousarray(getattr(self, name), dtype=part.dtype)
+            for name, part in self.parts.items()
+        }
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], **others: Any
+    ) -> Self:
+        """Return the model with these arrays, or raise `ValueError` if they are not valid.
+
+        `sizes` are sizes of dimensions that the rest of the model determines, and `others` the
+        fields that are not arrays.
+        """
+        known = dict(sizes)
+        if arrays.keys() != cls.parts.keys():
+            raise ValueError(f"a {cls.__name__} has {', '.join(cls.parts)}, not {sorted(arrays)}")
+        for name, part in cls.parts.items():
+            array = arrays[name]
+            if array.dtype != np.dtype(part.dtype) or array.ndim != len(part.shape):
+                raise ValueError(f"{name} must be {part.dtype} [{', '.join(part.shape)}]")
+            for dimension, size in zip(part.shape, array.shape, strict=True):
+                if known.setdefault(dimension, size) != size:
+                    raise ValueError(f"{name} has {size} {dimension}, not {known[dimension]}")
+            floating = np.issubdtype(array.dtype, np.floating)
+            if floating and not (np.abs(array) <= np.float64(LARGEST)).all():
+                raise ValueError(f"{name} holds values that are not finite, or above {LARGEST:g}")
+        for name, part in cls.parts.items():
+            if part.below and not _within(arrays[name], known[part.below]):
+                raise ValueError(f"{name} must be in 0, …, {known[part.below] - 1}")
+        model = cls(**arrays, **others)
+        model.check()
+        return model
+
+    def check(self) -> None:
+        """Raise `ValueError` unless the values of the arrays fit each other."""
+
+
+def _within(array: np.ndarray, size: int) -> bool:
+    return bool(((array >= 0) & (array < size)).all())
+
+
+def require(holds: Any, message: str) -> None:
+    """Raise `ValueError` with the message unless a condition holds."""
+    if not holds:
+        raise ValueError(message)
