@@ -62,7 +62,7 @@ def test_what_was_not_tried_says_in_how_many_runs():
     from _internals import _left_out
 
     records = [
-        {"step": 1, "left_out": {"boosting": "for lack of time", "networks": "for lack of time"}},
-        {"step": 1, "left_out": {"networks": "for lack of time"}},
+        {"step": 1, "excluded": {"boosting": "for lack of time", "networks": "for lack of time"}},
+        {"step": 1, "excluded": {"networks": "for lack of time"}},
     ]
     assert _left_out(records) == {"for lack of time": "boosting (in 1 of 2 runs), networks"}
