@@ -153,8 +153,8 @@ _NAMES = {
     "learners.linear": "LinearCandidate",
     "learners.logistic": "logistic_path probabilities",
     "learners.ridge": "ridge_path ridge_paths",
-    "learners.table_models": "LinearModel TreeModel boosting_model forest_model",
     "learners.samples": "Samples held_out_folds",
+    "learners.table_models": "LinearModel TreeModel boosting_model forest_model",
     "matching._sort": "sort_rows sorted_rows sorted_values",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "
@@ -227,8 +227,8 @@ _NAMES = {
     "shift.advise": "advise",
     "shift.diagnose": "diagnose",
     "shift.diagnosis": (
-        "ColumnTrial Diagnosis Drop Loss ModelShift ModelView MovedClass MovedFeature Pair Points "
-        "Prediction"
+        "ColumnTrial Diagnosis Drop Loss ModelShift ModelView MovedClass MovedFeature Pair "
+        "Points Prediction"
     ),
     "shift.drops": "column_trials drops_of",
     "shift.interpretation": "findings summary",
@@ -243,7 +243,7 @@ _NAMES = {
     "statistics.features": "functions_to_test normal_scores second_order",
     "statistics.meta_analysis": "confidence_mixture outlier_p_values predictive",
     "statistics.panel": "BINS Gaussian Marginals Target Views added combined",
-    "statistics.permutation": ("conditional_independence covariate_p exact_p_values independence"),
+    "statistics.permutation": "conditional_independence covariate_p exact_p_values independence",
     "statistics.recalibration": "first_coefficient recalibrate",
     "statistics.sample": "LogRatio checked stratified_mean",
     "statistics.small_network": "HIDDEN RATE _Shapes _Stack fit_networks",

@@ -133,7 +133,7 @@ def test_the_report_without_details_has_25_lines_and_the_advice_first(width, cou
     assert len(text.splitlines()) <= MOST_LINES == 25
     first = text.index("What to do")
     assert first < text.index("What shifts")
-    assert text.index("- best: ") < text.index("- compare with idm: ")
+    assert text.index("- best: ") < text.index("- compare with idm-auto: ")
     assert "\n    shiftproof train X\n" in text
     if width == 100:
         concept = "found: the domain explains 20% of the label's entropy given the inputs"
@@ -232,7 +232,7 @@ def test_json_holds_the_commands_if_there_are_any():
     assert found["advice"]["compare_with"] is None
     assert found["advice"]["test_domains"] == ("west",)
     assert found["advice"]["choice"]["algorithm"] == "best"
-    assert found["advice"]["beside"]["algorithm"] == "idm"
+    assert found["advice"]["beside"]["algorithm"] == "idm-auto"
     assert found["drops"][0]["accuracy"]["lost"]["value"] == 9
 
 

@@ -7,9 +7,9 @@ file have the same ones in the text, on the page and in a notebook.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from shiftproof.core.text import MINUS, plural, three_digits
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
@@ -116,58 +116,71 @@ def amounts_table(values: Values) -> Table:
 
 def drops_table(values: Values) -> Table | None:
     """Return the loss in each domain, the largest first; None if there are no losses."""
-    numbers = bool(values.get("numbers"))
-    metric, title = ("r2", "R²") if numbers else ("accuracy", "Accuracy")
-    parts = (
-        {**PARTS, "level": "Mean label"} if numbers else {**PARTS, "label_shares": "Label shares"}
-    )
+    task = _LOSSES[bool(values.get("numbers"))]
     drops = sorted(
         values.get("drops", ()),
-        key=lambda drop: -drop[metric]["lost"]["value"] if drop[metric] else float("inf"),
+        key=lambda drop: -drop[task.metric]["lost"]["value"] if drop[task.metric] else float("inf"),
     )
     if not drops:
         return None
     rows = []
     for drop in drops:
-        cells: list[str | Cell] = [NOTHING] * (2 + len(parts))
-        if loss := drop[metric]:
-            cells = [f"{loss['held_out']:.1f}", *(_points(loss[n]) for n in ("lost", *parts))]
-        rows.append(Row.of(drop["domain"], *cells, *(_errors(drop) if numbers else _classes(drop))))
-    titles = ("Held out (%)", "Lost", *parts.values())
-    titles += ("MAE held out", "MAE increase") if numbers else ("AUROC lost", "Class losing most")
-    last = "a different mean label" if numbers else "different label shares"
+        cells: list[str | Cell] = [NOTHING] * (2 + len(task.parts))
+        if loss := drop[task.metric]:
+            cells = [f"{loss['held_out']:.1f}", *(_points(loss[n]) for n in ("lost", *task.parts))]
+        rows.append(Row.of(drop["domain"], *cells, *task.cells(drop)))
+    titles = ("Held out (%)", "Lost", *task.parts.values(), *task.titles)
     note = (
-        f"Points of {metric.replace('r2', 'R²')} that simple models lose if the domain is held out"
-        " instead of trained on, with intervals. The parts of the loss: inputs that are rarer in"
-        " the other domains (rarer inputs), inputs that hardly occur there (unseen inputs), a"
-        f" different relation between input and label (concept), and {last}."
+        f"Points of {task.points} that simple models lose if the domain is held out instead of"
+        " trained on, with intervals. The parts of the loss: inputs that are rarer in the other"
+        " domains (rarer inputs), inputs that hardly occur there (unseen inputs), a different"
+        f" relation between input and label (concept), and {task.last_part}.{task.note}"
     )
-    if numbers:
-        note += (
-            " R² is computed within the domain: below 0, the domain's own mean predicts better."
-            " MAE, the mean absolute error, has the label's unit."
-        )
-    columns = tuple(map(Column, titles))
-    return Table(
-        f"{title} lost if held out, in points",
-        columns,
-        tuple(rows),
-        notes=(note,),
-        heads=("Domain",),
-    )
+    title = f"{task.points[0].upper()}{task.points[1:]} lost if held out, in points"
+    return Table(title, tuple(map(Column, titles)), tuple(rows), notes=(note,), heads=("Domain",))
 
 
-def _classes(drop: Values) -> tuple[str | Cell, ...]:
+def _of_classes(drop: Values) -> tuple[str | Cell, ...]:
     name, lost = drop["worst_class"]
     auroc = NOTHING if drop["auroc"] is None else _points(drop["auroc"]["lost"])
     return auroc, f"{name} ({lost:.0f})"
 
 
-def _errors(drop: Values) -> tuple[str | Cell, ...]:
+def _of_numbers(drop: Values) -> tuple[str | Cell, ...]:
     increase = drop["mae"]["lost"]
     ends = (increase["value"], *increase["interval"])
     value, low, high = (three_digits(end).replace("-", MINUS) for end in ends)
     return three_digits(drop["mae"]["held_out"]), Cell(value, interval=f"{low} to {high}")
+
+
+class _Loss(NamedTuple):
+    """What differs between the losses of classes and of numbers: words, and the last columns."""
+
+    metric: str
+    points: str
+    parts: Mapping[str, str]
+    last_part: str
+    titles: tuple[str, str]
+    cells: Callable[[Values], tuple[str | Cell, ...]]
+    note: str = ""
+
+
+_LOSSES = {
+    False: _Loss(
+        *("accuracy", "accuracy", {**PARTS, "label_shares": "Label shares"}),
+        "different label shares",
+        ("AUROC lost", "Class losing most"),
+        _of_classes,
+    ),
+    True: _Loss(
+        *("r2", "R²", {**PARTS, "level": "Mean label"}),
+        "a different mean label",
+        ("MAE held out", "MAE increase"),
+        _of_numbers,
+        " R² is computed within the domain: below 0, the domain's own mean predicts better. MAE,"
+        " the mean absolute error, has the label's unit.",
+    ),
+}
 
 
 def _points(difference: Values) -> Cell:

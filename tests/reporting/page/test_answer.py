@@ -228,8 +228,9 @@ def test_evidence_is_read_as_written_and_damage_is_named(tmp_path):
     for quantiles in ([1, 2], [5, 4, 3, 2, 1], ["a"] * 5):
         bad += [{"shifted": [{"name": "age", "quantiles": {"a": quantiles}, "missing": {"a": 0}}]}]
     bad += [{"noun": "\ud800"}, {"seconds": float("inf")}]
+    stored = json.loads(path.read_text())
     for change in bad:
-        path.write_text(json.dumps({**EVIDENCE.to_json(), **change}))
+        path.write_text(json.dumps({**stored, **change}))
         with pytest.raises(DataError, match="is damaged"):
             read_evidence(path)
 

@@ -164,7 +164,6 @@ def worst_facts(
         lines = [_scored(expected, score, domain, domain == worst, evidence.noun)]
         if domain in compared:
             lines.append(_constant(expected, compared[domain], evidence))
-        lines += _biased(expected, domain) if expected.numbers else []
         lines += (_mean_label if expected.numbers else _commonest)(expected, domain, evidence)
         lines += [*_far(domain, evidence), *_lost(expected, domain, diagnoses)]
         facts.append(Fact(domain, lines))
@@ -225,7 +224,8 @@ def _commonest(expected: Expected, domain: str, evidence: Evidence) -> Iterator[
 
 
 def _mean_label(expected: Expected, domain: str, evidence: Evidence) -> Iterator[str]:
-    """Say how the mean label differs from that of the other domains."""
+    """Say whether predictions are biased, and how the mean label differs from other domains."""
+    yield from _biased(expected, domain)
     if others := [part.labels for name, part in expected.numbers.items() if name != domain]:
         here = float(expected.numbers[domain].labels.mean())
         there = float(np.mean([labels.mean() for labels in others]))
