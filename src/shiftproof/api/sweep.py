@@ -17,9 +17,13 @@ from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Job, algorithm_names, sweep_data, variants_of
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.retrain import check_retraining, retrain as retrain_selected
-from shiftproof.sweeps.retrained import RetrainedRun
-from shiftproof.sweeps.selected_models import SelectedModel, export_models, select_models
+from shiftproof.sweeps.retrained import SelectedModel
+from shiftproof.sweeps.selected_models import (
+    check_retraining,
+    export_models,
+    retrain as retrain_selected,
+    select_models,
+)
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.standing import Standing
 from shiftproof.sweeps.store import Failure, SweepFolder
@@ -38,7 +42,7 @@ class Sweep:
     plan: SweepPlan
     result: SweepResult | None = None
     models: Path | None = None
-    retrained: tuple[RetrainedRun, ...] = ()
+    retrained: tuple[SelectedModel, ...] = ()
 
     @property
     def status(self) -> str:

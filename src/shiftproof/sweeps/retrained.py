@@ -1,4 +1,4 @@
-"""Results of retrained runs (see `retrain`), and their rows in tables."""
+"""The models that a sweep selected, and the rows of tables for those that were retrained."""
 
 from __future__ import annotations
 
@@ -23,48 +23,50 @@ BESIDE = "training-domain"
 
 
 @dataclass(frozen=True)
-class RetrainedRun:
-    """A retrained run, whose settings ``selection`` chose, and its score on the test domain.
+class SelectedModel:
+    """The model selected in one cell of a table, and the run that ends with it.
 
-    ``run`` is its folder, relative to that of the sweep, and ``hparams_seed`` its draw.
+    ``run`` is its folder, relative to that of the list, and ``hparams_seed`` its draw.
+    ``accuracy`` is that of the run on the test domain.
     """
 
     selection: str
     dataset: str
-    variant: str
-    domains: tuple[str, ...]
+    algorithm: str
     test_domain: str
     trial_seed: int
     hparams_seed: int
+    step: int
+    score: float
     accuracy: float
     run: str
 
     @property
     def row(self) -> str:
-        """The name of the run's row in tables."""
-        chosen = "" if self.selection == BESIDE else f" ({self.selection})"
-        return f"{algorithm_title(self.variant)}, {RETRAINED}{chosen}"
+        """The name of the row of the retrained run in tables."""
+        selection = "" if self.selection == BESIDE else f" ({self.selection})"
+        return f"{algorithm_title(self.algorithm)}, {RETRAINED}{selection}"
 
-    def outcome(self, sweep: Path) -> Run:
-        """Return the result as a run in its own row, with one evaluation."""
-        position = self.domains.index(self.test_domain)
-        inside: list[float | None] = [None] * len(self.domains)
+    def retrained_run(self, sweep: Path, domains: tuple[str, ...]) -> Run:
+        """Return the retrained run in its own row, with one evaluation."""
+        position = domains.index(self.test_domain)
+        inside: list[float | None] = [None] * len(domains)
         inside[position] = self.accuracy
         return Run(
             self.dataset,
             self.row,
-            self.domains,
+            domains,
             (position,),
             0,
             self.trial_seed,
             "finished",
-            (Evaluation(0, tuple(inside), (None,) * len(self.domains)),),
+            (Evaluation(0, tuple(inside), (None,) * len(domains)),),
             sweep / self.run,
             {"hparams": {"draws": [self.hparams_seed]}},
         )
 
 
-def read_retrained(runs: Iterable[Run], paths: Sequence[Path]) -> list[tuple[RetrainedRun, Path]]:
+def read_retrained(runs: Iterable[Run], paths: Sequence[Path]) -> list[tuple[SelectedModel, Path]]:
     """Return the retrained runs of the sweeps of these runs, each with the folder of its sweep.
 
     A sweep keeps its runs in the folder ``runs``.  Sweeps that are not below ``paths`` are left
@@ -80,12 +82,12 @@ def read_retrained(runs: Iterable[Run], paths: Sequence[Path]) -> list[tuple[Ret
     ]
 
 
-def read_scores(path: Path) -> tuple[RetrainedRun, ...]:
+def read_scores(path: Path) -> tuple[SelectedModel, ...]:
     """Return the retrained runs that a file lists."""
     remedy = "delete it and retrain again"
     value = read_json(path, ("runs",), remedy)["runs"]
     try:
-        runs: tuple[RetrainedRun, ...] = rebuilt(tuple[RetrainedRun, ...], value)
+        runs: tuple[SelectedModel, ...] = rebuilt(tuple[SelectedModel, ...], value)
     except ValueError as error:
         raise DataError(f"{path} was written by another version; {remedy} ({error})") from error
     return runs
@@ -104,11 +106,12 @@ class Retrained(StepSelector):
 
 
 def retrained_results(
-    retrained: Sequence[tuple[RetrainedRun, Path]], runs: Sequence[Run]
+    retrained: Sequence[tuple[SelectedModel, Path]], runs: Sequence[Run]
 ) -> SelectionResults:
     """Return the rows of retrained runs, together with the runs selected in the same cells."""
-    outcomes = [result.outcome(sweep) for result, sweep in retrained]
-    cells = {(r.dataset, r.variant, r.test_domain, r.trial_seed) for r, _ in retrained}
+    domains = {run.dataset: run.domains for run in runs}
+    outcomes = [model.retrained_run(sweep, domains[model.dataset]) for model, sweep in retrained]
+    cells = {(r.dataset, r.algorithm, r.test_domain, r.trial_seed) for r, _ in retrained}
     for dataset in aggregate(runs, SELECTORS.get(BESIDE)()).datasets:
         for (variant, position), cell in dataset.cells.items():
             for trial, chosen in cell.selections.items():
