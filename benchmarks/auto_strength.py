@@ -33,6 +33,8 @@ def measured(size: str, folder: Path, algorithm: str, held_out: str, seed: int) 
         evaluate=["train-out", "test-in", "test-out"] + ["extra"] * (size == "full"),
         eval_every=0, out=folder / f"{size}-{algorithm}-{held_out.rstrip('%')}-{seed}",
     )  # fmt: skip
+    if run.status != "finished":
+        sys.exit(f"a run {run.status}; the same command resumes it")
     accuracy = run.records[-1]["accuracy"]
     test = 0.8 * accuracy[f"{held_out}/in"] + 0.2 * accuracy[f"{held_out}/out"]
     training = fmean(accuracy[f"{name}/out"] for name in DOMAINS if name != held_out)
