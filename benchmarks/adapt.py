@@ -34,7 +34,7 @@ import pandas as pd  # type: ignore[import-untyped]
 import shiftproof
 from benchmarks.tables import _commit, _held_out, read
 from shiftproof.data.tables.cell_types import text_of
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.read import read_table
 from shiftproof.inference.adaptation.label_shift import HeldOut, LabelShift, adapted, label_shift
 from shiftproof.metrics import Outputs
 from shiftproof.metrics.base import scores
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _frame(path: str, name: str, label: str) -> pd.DataFrame:
     """Return a table whose label is a class."""
-    frame = read_frame(Path(path))
+    frame = read_table(Path(path)).to_pandas()
     if name in CUTS:
         kind, value = CUTS[name]
         limit = frame[label].quantile(value) if kind == "quantile" else value

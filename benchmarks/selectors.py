@@ -23,7 +23,7 @@ from typing import Any
 
 import shiftproof
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.sweeps.selection.invariance import LEVEL
 
@@ -121,7 +121,7 @@ def of_recorded_runs() -> Iterator[dict[str, Any]]:
         yield from selected(name, own)
 
 
-def selected(name: str, runs: Sequence[RunOutcome]) -> Iterator[dict[str, Any]]:
+def selected(name: str, runs: Sequence[Run]) -> Iterator[dict[str, Any]]:
     """Yield the selected accuracies for each held-out domain, trial and algorithm."""
     for (position,), trial in sorted({(run.test_domains, run.trial_seed) for run in runs}):
         here = [run for run in runs if (run.test_domains, run.trial_seed) == ((position,), trial)]

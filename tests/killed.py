@@ -58,7 +58,8 @@ def content(folder: Path) -> dict[str, str]:
 def kill_features(folder: Path, kills: int) -> int:
     """Kill the computing of features after random files; the cache ends the same."""
     import torch
-    from _internals import ImageView, load_image_folder, training_features as features
+    from _internals import ImageView, training_features as features
+    from image_data import load_images
 
     features.SHARD = 1
     home = Path(os.environ["SHIFTPROOF_HOME"])
@@ -66,7 +67,7 @@ def kill_features(folder: Path, kills: int) -> int:
     def work(home: Path) -> None:
         torch.set_num_threads(1)
         os.environ["SHIFTPROOF_HOME"] = str(home)
-        dataset = load_image_folder(folder, ImageView(image_size=32))
+        dataset = load_images(folder, ImageView(image_size=32))
         features.freeze(dataset, "test_resnet", "random", device="cpu", workers=1)
 
     seconds = timed(lambda: work(home / "straight"))

@@ -153,7 +153,8 @@ def table_model(folder: Path, rng: Rng) -> None:
     if rng.random() < 0.5:
         described = json.loads(crafted_json(described, rng))
     else:
-        name = sorted(arrays)[int(rng.integers(len(arrays)))]
+        names = sorted(name for name, array in arrays.items() if array.size)
+        name = names[int(rng.integers(len(names)))]
         spoiled = bytearray(arrays[name].tobytes())
         spoiled[int(rng.integers(len(spoiled)))] = int(rng.integers(256))
         arrays[name] = np.frombuffer(spoiled, arrays[name].dtype).reshape(arrays[name].shape)

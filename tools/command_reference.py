@@ -21,8 +21,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "commands.md"
 START = """# Commands and settings
 
 All commands with their options. A setting that several commands have is explained once, under
-[settings](#settings). `shiftproof COMMAND --help` prints all options of a command. In Python,
-`--eval-every 10` is `eval_every=10`.
+[settings](#settings). `shiftproof COMMAND --help` prints all options of a command.
 
 Your shell completes commands and options with the Tab key after
 `eval "$(_SHIFTPROOF_COMPLETE=bash_source shiftproof)"` (or `zsh_source`); add this line to the
@@ -130,9 +129,9 @@ def _section(name: str, command: click.Command, shared: set[str]) -> str:
     own = [row for row in rows if row not in shared]
     if own:
         lines += ["| | |", "|---|---|", *own, ""]
-    listed = TABLE_PANELS if name in COMMANDS else ()
-    others = [row for panel, row in _rows(command) if row in shared and panel not in listed]
-    names = " ".join(f"`{re.findall('`([^ `]+)', row)[0]}`" for row in others)
+    listed = {option.opts[0] for option in _in_table().values()} if name in COMMANDS else set()
+    others = [row for row in rows if row in shared and _name(row) not in listed]
+    names = " ".join(f"`{_name(row)}`" for row in others)
     if listed:
         lines += [f"Settings: those of [the table](#settings-by-command), and {names}.", ""]
     elif names:
@@ -151,33 +150,44 @@ def _shared_settings(commands: dict[str, click.Command], shared: set[str]) -> st
     return "\n".join(lines)
 
 
+def _name(row: str) -> str:
+    """Return the name of the argument or option that a row explains."""
+    return re.findall("`([^ `]+)", row)[0]
+
+
 def _option(parameter: Option) -> str:
     names = sorted(parameter.opts, key=len, reverse=True)
     value = f" {parameter.metavar}" if parameter.metavar else ""
     return ", ".join(f"`{name}{value}`" for name in names)
 
 
+def _in_table() -> dict[str, Option]:
+    """Return the settings of training, which the table of settings by command lists."""
+    commands = [app.commands[name] for name in ("study", "train", "expect", "sweep")]
+    declared = {
+        p.name: p
+        for command in commands
+        for p in command.params
+        if isinstance(p, Option) and p.name and p.panel in TABLE_PANELS
+    }
+    of_train = {p.name for p in app.commands["train"].params} | {"task"}
+    return {name: option for name, option in declared.items() if name in of_train}
+
+
 def settings_table() -> str:
     """Return the table of settings by command; a hole without a reason is a KeyError."""
     commands = {name: app.commands[name] for name in COMMANDS}
-    of_training: dict[str, Option] = {
-        p.name: p
-        for name in ("study", "train", "expect", "sweep")
-        for p in commands[name].params
-        if isinstance(p, Option) and p.name and p.panel in TABLE_PANELS
-    }
-    of_train = {p.name for p in commands["train"].params} | {"task"}
     letters: dict[str, str] = {}
     lines = [TABLE, f"| setting |{'|'.join(COMMANDS)}|", f"|---|{':-:|' * len(COMMANDS)}"]
-    for setting in sorted(of_train & of_training.keys(), key=list(of_training).index):
+    for setting, option in _in_table().items():
         cells = []
         for name, command in commands.items():
             if setting in {p.name for p in command.params}:
                 cells.append("•")
                 continue
-            reason = _reason(name, of_training[setting])
+            reason = _reason(name, option)
             cells.append(letters.setdefault(reason, chr(ord("a") + len(letters))))
-        lines.append(f"| `{of_training[setting].opts[0]}` |{'|'.join(cells)}|")
+        lines.append(f"| `{option.opts[0]}` |{'|'.join(cells)}|")
     lines += ["", *(f"{letter}: {reason}.  " for reason, letter in letters.items()), ""]
     return "\n".join(lines)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.selection import SELECTORS
 from tools.marked_sections import renewed
 
@@ -34,7 +34,7 @@ def percent(share: float | None) -> str:
     return "–" if share is None else f"{100 * share:.1f}"
 
 
-def draws_table(runs: Sequence[RunOutcome]) -> str:
+def draws_table(runs: Sequence[Run]) -> str:
     """Return one row per draw: its settings, and both algorithms at their last step."""
     found = {(run.algorithm, run.hparams_seed): run for run in runs}
     rows = []
@@ -56,7 +56,7 @@ def draws_table(runs: Sequence[RunOutcome]) -> str:
     return markdown([*head, "IDM, training", "IDM, reversed"], rows)
 
 
-def selected_table(runs: Sequence[RunOutcome]) -> str:
+def selected_table(runs: Sequence[Run]) -> str:
     """Return what each selector selects, and its accuracy on the reversed domain."""
     rows = []
     for name in SELECTIONS:
@@ -69,7 +69,7 @@ def selected_table(runs: Sequence[RunOutcome]) -> str:
     return markdown(["selected by", "draw", "step", "reversed"], rows)
 
 
-def finished_runs() -> list[RunOutcome]:
+def finished_runs() -> list[Run]:
     """Return the finished runs; a search in progress has others too."""
     return [run for run in read_sweep(RECORDS) if run.status == "finished"]
 

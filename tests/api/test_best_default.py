@@ -72,8 +72,8 @@ def test_candidates_beyond_the_budget_are_named(each):
     last = each.runs[0].metrics
     names = {member["name"] for member in last["members"]}
     assert "linear, default penalty" in names
-    assert "forest" in last["left_out"]
-    assert not names & set(last["left_out"])
+    assert "forest" in last["excluded"]
+    assert not names & set(last["excluded"])
 
 
 def test_a_fit_that_is_stopped_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

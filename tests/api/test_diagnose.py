@@ -39,7 +39,7 @@ def test_it_is_that_of_the_command_line(
     by_cli, by_api = (
         json.loads((tmp_path / f"{name}.json").read_text()) for name in ("cli", "api")
     )
-    assert by_cli.pop("format") == by_api.pop("format") == 1
+    assert by_cli.pop("format") == by_api.pop("format") == 2
     assert json.loads(printed) == {**by_cli, "picture": None}
     commands = ("command", "compare_with")
     assert by_cli["advice"]["command"].endswith("--test-domain a")
@@ -100,7 +100,7 @@ def test_picture_and_file(found: ShiftReport, tmp_path: Path) -> None:
     assert found.picture(str(tmp_path / "shift.png")) == tmp_path / "shift.png"
     assert matplotlib.image.imread(tmp_path / "shift.png").shape[1] > 900
     path = found.save(str(tmp_path / "deep" / "diagnosis.json"))
-    assert json.loads(path.read_text()) == json.loads(json.dumps({"format": 1} | found.to_dict()))
+    assert json.loads(path.read_text()) == json.loads(json.dumps({"format": 2} | found.to_dict()))
     with pytest.raises(ShiftproofError, match="writes a PNG file"):
         found.picture(tmp_path / "shift.pdf")
 

@@ -106,7 +106,7 @@ def test_the_best_vector_is_chosen_without_the_test_domain(tmp_path: Path) -> No
 def test_a_frozen_network_is_chosen_as_if_it_were_alone(pets: Path, tmp_path: Path) -> None:
     both = train(pets, "erm", backbone=f"{ONE},{TWO}", freeze=True, pool="best",
                  out=tmp_path / "best", **NETWORK, **RUN)  # fmt: skip
-    name = both.config.frozen["backbone"]
+    name = both.config.extractor["backbone"]
     alone = train(pets, "erm", backbone=name, freeze=True, out=tmp_path / "alone", **NETWORK, **RUN)
     assert name in (ONE, TWO)
     same_records(both, alone)

@@ -16,8 +16,8 @@ from _internals import (
     InvalidValue,
     Predictor,
     as_ready,
-    exported,
     standardized_features,
+    to_onnx,
     training_evaluation_sets,
 )
 
@@ -181,7 +181,7 @@ def test_a_run_with_it_can_be_diagnosed(tmp_path):
 
 def test_exports_to_a_graph_are_refused(runs):
     with pytest.raises(InvalidValue, match="needs all rows of a site"):
-        exported(runs["domain"].model)
+        to_onnx(runs["domain"].model)
 
 
 def test_a_domain_too_small_to_be_standardized_is_refused(tmp_path):

@@ -85,7 +85,7 @@ STATUS = Standing(9, Counter(failed=1), {"a": ("erm", 3, 10)}, {"x": (0.5, "erm"
 @pytest.mark.parametrize(
     "damage",
     [
-        [], {}, {"total": "x"}, {"total": 1e999}, {"told": []}, {"counts": {"failed": "1"}},
+        [], {}, {"total": "x"}, {"total": 1e999}, {"time": []}, {"counts": {"failed": "1"}},
         {"running": {"a": ["erm", "x", 10]}}, {"running": [1]}, {"best": {"x": [None, "erm"]}},
         {"seconds_left": "soon"}, {"best": {"x": [0.5, 3]}},
     ],

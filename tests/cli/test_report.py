@@ -2,7 +2,7 @@ import json
 import random
 
 import pytest
-from _internals import Evaluation, RunOutcome, write_domainbed_runs
+from _internals import Evaluation, Run, write_domainbed_runs
 
 
 @pytest.fixture
@@ -11,7 +11,7 @@ def sweep(tmp_path):
     rng = random.Random(0)
     domains = ("art_painting", "cartoon", "photo", "sketch")
     runs = [
-        RunOutcome(
+        Run(
             "pacs", algorithm, domains, (position,), draw, trial, "finished",
             tuple(
                 Evaluation(step, *(tuple(rng.random() for _ in domains) for _ in range(2)))

@@ -19,7 +19,7 @@ from _internals import (
     compare_timings,
     paper_running_time,
     preset_named,
-    read_stored_runs,
+    read_planned_runs,
     read_timing,
     time_steps,
     write_archive,
@@ -66,7 +66,7 @@ def test_table_and_figure_share_runs_and_the_command_goes_on(few_steps, tmp_path
         assert "Colored MNIST" in (tmp_path / "lite" / f"table1.{suffix}").read_text("utf-8")
     # From the records alone, nothing is run.
     packed = tmp_path / "packed.jsonl.gz"
-    write_archive(read_stored_runs(tmp_path / "lite" / "table1"), packed)
+    write_archive(read_planned_runs(tmp_path / "lite" / "table1"), packed)
     again = call("table1", "--scale", "lite", "--records", packed, "--out", tmp_path / "other")
     assert "(2)" in again
     text = (tmp_path / "other" / "lite" / "table1.txt").read_text("utf-8")

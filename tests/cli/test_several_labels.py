@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from _internals import read_frame
+from _internals import read_table
 
 import shiftproof as package
 
@@ -46,7 +46,7 @@ def test_each_label_has_its_own_runs(
     assert list(both) == ["price", "size"]
     for name, other in (("price", "size"), ("size", "price")):
         runs = package.train_each(
-            read_frame(folder / "homes.csv"), "linear", label=name, domain="city", drop=other
+            read_table(folder / "homes.csv"), "linear", label=name, domain="city", drop=other
         )
         mean = runs.expected.expected["mae"]["mean"]
         assert both[name]["expected"]["mae"]["mean"] == pytest.approx(mean)
@@ -105,7 +105,7 @@ def test_each_label_is_diagnosed_without_the_other(
     assert list(both) == ["price", "size"]
     for name, other in (("price", "size"), ("size", "price")):
         # Not by pandas, whose older versions round the last digit of a number.
-        frame = read_frame(folder / "homes.csv")
+        frame = read_table(folder / "homes.csv")
         alone = package.diagnose(frame, label=name, domain="city", drop=other).to_dict()
         alone = json.loads(json.dumps(alone))
         assert both[name]["shift"] == alone["shift"]

@@ -130,8 +130,8 @@ def test_frozen_features_by_the_command(shiftproof, pets):
     assert code == 0, err
     config = json.loads(Path("run/config.json").read_text())
     assert config["backbone"] == "mlp"
-    assert config["frozen"]["weights"] == "random"
-    assert config["frozen"]["backbone"] == "test_resnet.r160_in1k"
+    assert config["extractor"]["weights"] == "random"
+    assert config["extractor"]["backbone"] == "test_resnet.r160_in1k"
     assert "weights" not in config["hparams"]
     code, _, err = shiftproof(*command, "--out", "linear", "--hparam", "depth=0")
     assert code == 0, err

@@ -104,7 +104,9 @@ def test_json_is_read_as_it_was_written(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
 
 
-@pytest.mark.parametrize("content", [None, b"", b"{", b"[]", b"7", b"\xff", b'{"a": 1}'])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{", b"[]", b"7", b"\xff", b'{"format": 2, "a": 1}']
+)
 def test_what_is_no_such_object_is_one_line_with_the_remedy(tmp_path, content):
     path = tmp_path / "a.json"
     if content is not None:

@@ -11,11 +11,11 @@ import pytest
 from _internals import (
     DataError,
     core_gzip_lines as module,
-    data_read_file,
+    data_read,
     gzip_lines,
-    read_frame,
     read_json,
     read_sweep,
+    read_table,
 )
 
 from shiftproof import TrainedModel
@@ -37,8 +37,8 @@ def test_lines_of_an_honest_file(tmp_path):
 @pytest.mark.parametrize(
     ("read", "block", "times"),
     [
-        (read_frame, b"\0" * 2**20, 100),
-        (read_frame, b"123456,123456,123456,123456,123456,123456,12345\n" * 2**14, 20),
+        (read_table, b"\0" * 2**20, 100),
+        (read_table, b"123456,123456,123456,123456,123456,123456,12345\n" * 2**14, 20),
         (read_sweep, b"\0" * 2**20, 100),
         (read_sweep, b"[" * 2**20, 100),
     ],
@@ -48,7 +48,7 @@ def test_a_bomb_is_named_before_it_fills_the_memory(tmp_path, monkeypatch, read,
     monkeypatch.setattr(module, "ALWAYS_ALLOWED", 2**18)
     monkeypatch.setattr(module, "LONGEST_LINE", 2**18)
     path = bomb(tmp_path / "bomb.csv.gz", block, times)
-    read_frame(bomb(tmp_path / "small.csv.gz", b"a,b\n1,2\n", 1))  # imports what it needs
+    read_table(bomb(tmp_path / "small.csv.gz", b"a,b\n1,2\n", 1))  # imports what it needs
     tracemalloc.start()
     try:
         with pytest.raises(DataError, match=r"unpacks to more than .* may be a gzip bomb") as error:
@@ -86,9 +86,9 @@ def endless(tmp_path):
 
 
 def test_a_line_without_end_is_named_before_it_fills_the_memory(endless, monkeypatch):
-    monkeypatch.setattr(data_read_file, "LONGEST_LINE", 2**20)
+    monkeypatch.setattr(data_read, "LONGEST_LINE", 2**20)
     with pytest.raises(DataError, match=r"^endless\.csv has a line of more than 1 MiB"):
-        read_frame(endless)
+        read_table(endless)
 
 
 def test_a_file_of_a_run_without_end_is_named(endless):

@@ -37,7 +37,7 @@ def test_representation_alignment_costs_what_the_page_says(strength):
     """The difference with and without it, of each trial's average over the domains held out."""
     by_trial = {}
     for run in read_sweep(tables.RESULTS / "alignment-lite.jsonl.gz"):
-        hparams = run.origin.config["hparams"]
+        hparams = run.config["hparams"]
         if hparams["gradient_weight"] == strength:
             sign = 1 if hparams["match_representations"] else -1
             accuracy = 100 * run.evaluations[-1].inside[run.test_domains[0]]

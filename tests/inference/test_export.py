@@ -13,10 +13,13 @@ import pytest
 import torch
 from _internals import (
     DESCRIPTION,
+    OPSETS,
     Column,
     Columns,
-    ColumnsLayer,
+    Graph,
     TableForm,
+    TensorForm,
+    add_columns,
     configure,
     description,
     export_FORMATS as FORMATS,
@@ -122,12 +125,19 @@ def test_safetensors_is_the_model_itself(tabular: TrainedModel, frame: pd.DataFr
     assert torch.equal(again.probabilities(inputs), tabular.probabilities(inputs))
 
 
-def test_the_layer_equals_the_columns_to_the_last_bit() -> None:
+def test_the_graph_equals_the_columns_to_the_last_bit() -> None:
     rng = np.random.default_rng(3)
     kinds = [Column("a", "number"), Column("b", "category", ("x", "y", "z")), Column("c", "number")]
     cells = np.stack([rng.normal(1e8, 1, 50), rng.integers(-1, 3, 50), rng.normal(0, 1e-8, 50)], 1)
     cells[rng.random(cells.shape) < 0.2] = np.nan
-    x = torch.from_numpy(cells)
     for indicators in (False, True):
         fitted = Columns(tuple(kinds), indicators).fit(cells[:30])
-        assert np.array_equal(ColumnsLayer(fitted)(x).numpy(), fitted.apply(cells))
+        graph = Graph(TensorForm((3,)))
+        last = add_columns(graph, fitted, "cells")
+        inputs = onnx.helper.make_tensor_value_info("cells", 11, ["n", 3])
+        output = onnx.helper.make_tensor_value_info(last, 1, None)
+        made = onnx.helper.make_graph(graph.nodes, "g", [inputs], [output], graph.constants)
+        opsets = [onnx.helper.make_opsetid(*pair) for pair in OPSETS.items()]
+        data = onnx.helper.make_model(made, opset_imports=opsets, ir_version=9).SerializeToString()
+        session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+        assert np.array_equal(session.run([last], {"cells": cells})[0], fitted.apply(cells))

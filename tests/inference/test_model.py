@@ -26,12 +26,12 @@ from _internals import (
     configure,
     freeze,
     from_arrays,
-    load_image_folder,
     per_sample_risk,
     table_dataset,
     train,
     trained_model,
 )
+from image_data import load_images
 from PIL import Image
 
 from shiftproof import DomainDataset, TrainedModel
@@ -151,7 +151,7 @@ def photos(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_photographs_and_frozen_features(photos: Path, tmp_path: Path, frozen: bool) -> None:
-    dataset = load_image_folder(photos, ImageView(32))
+    dataset = load_images(photos, ImageView(32))
     settings: dict[str, Any] = {"hparams": {"weights": "random"}, "backbone": "resnet18"}
     if frozen:
         dataset = freeze(dataset, "resnet18", "random", device="cpu")

@@ -81,6 +81,6 @@ def test_domains_without_any_variance_give_finite_numbers_in_single_precision() 
 
 def test_written_and_read_it_says_the_same() -> None:
     typicality = Typicality.fit(domains(0, 200), domains(1, 50))
-    again = Typicality.from_arrays(typicality.arrays())
+    again = Typicality.from_arrays(typicality.arrays(), {})
     points = 3 * np.random.default_rng(3).normal(size=(100, 3))
     assert np.array_equal(again.p_value(points), typicality.p_value(points))

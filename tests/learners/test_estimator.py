@@ -6,11 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from _internals import (
+    CheckpointError,
     EstimatorModel,
     InvalidValue,
+    dumped,
     estimator_title as title,
     identified,
     learners_estimator,
+    loaded,
     seeded,
 )
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
@@ -28,6 +31,12 @@ from sklearn.svm import SVC, LinearSVC
 
 import shiftproof
 from shiftproof import ShiftproofClassifier
+
+
+@pytest.fixture
+def shiftproof_command(request):
+    """The fixture of the same name as the package."""
+    return request.getfixturevalue("shiftproof")
 
 
 @pytest.fixture(autouse=True)
@@ -201,6 +210,21 @@ def test_what_identifies_it_depends_on_parameters_and_not_on_fits():
     weights = [{"a": 1.0, "b": weight} for weight in (2.0, 3.0)]
     hashes = {identified(LogisticRegression(class_weight=w))["parameters"] for w in weights}
     assert len(hashes) == 2
+
+
+def test_an_estimator_is_loaded_only_if_it_is_trusted(table, shiftproof_command):
+    run = shiftproof.train(table, DummyClassifier(), test_domains="west", **OPTIONS)
+    with pytest.raises(InvalidValue, match="load it with `trust=True`") as refused:
+        shiftproof.load_model(run.folder)
+    assert "\n" not in str(refused.value)
+    table.to_csv("new.csv", index=False)
+    code, _, err = shiftproof_command("predict", run.folder, "new.csv")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "load it with --trust" in err
+    assert shiftproof_command("predict", run.folder, "new.csv", "--trust")[0] == 0
+    # A type outside the list is refused even then.
+    with pytest.raises(CheckpointError, match="Strange"):
+        loaded(dumped(Strange()), trust=True)
 
 
 class Strange(ClassifierMixin, BaseEstimator):

@@ -82,14 +82,14 @@ def test_a_class_that_one_domain_alone_has_does_not_stop_it(candidate):
     samples = hospitals(classes=3)
     samples = samples.only((samples.y != 2) | (samples.domain == 0))
     judged = judge(candidate, samples, seed=0)
-    assert np.isfinite(judged.scores.risk)
+    assert np.isfinite(judged.risk)
 
 
 def test_the_variant_is_the_one_that_held_out_domains_prefer():
     samples = hospitals()
     judged = judge(LinearCandidate(variants=(1e-2, 1e6)), samples, seed=0)
     assert judged.variant == 1e-2  # the other leaves nothing but the class shares
-    assert judged.scores.risk < np.log(2) - 0.1
+    assert judged.risk < np.log(2) - 0.1
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -129,6 +129,6 @@ def test_a_column_without_a_value_in_training_does_not_stop_it(candidate, column
     x[:, column] = np.nan
     train = replace(samples, x=x)
     judged = judge(candidate, train, seed=0)
-    assert np.isfinite(judged.scores.risk)
+    assert np.isfinite(judged.risk)
     predicted = candidate.fit(train, judged.variant, seed=0).predict(samples.x)
     assert np.isfinite(predicted).all()

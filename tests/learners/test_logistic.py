@@ -36,7 +36,7 @@ def test_it_equals_scikit_learn_for_every_penalty_and_held_out_domain(n, d, clas
                 C=1 / (alpha * rows.sum()), tol=1e-10, max_iter=100_000, solver="newton-cholesky"
             ).fit(x[rows], y[rows])
             assert path.coefficients[p, k] == pytest.approx(exact.coef_, abs=1e-4)
-            ours = probabilities(x, path.coefficients[p, k], path.intercepts[p, k])
+            ours = probabilities(x @ path.coefficients[p, k].T + path.intercepts[p, k])
             assert ours == pytest.approx(exact.predict_proba(x), abs=1e-4)
 
 
@@ -64,7 +64,7 @@ def test_a_class_absent_from_the_training_rows_gets_no_weight_of_its_own():
     x, y = samples(200, 3, 3)
     weights = (y != 2).astype(float)[None]
     path = logistic_path(x, y, 3, weights, [0.01])
-    assert probabilities(x, path.coefficients[0, 0], path.intercepts[0, 0])[:, 2].max() < 0.01
+    assert probabilities(x @ path.coefficients[0, 0].T + path.intercepts[0, 0])[:, 2].max() < 0.01
 
 
 @pytest.mark.parametrize(

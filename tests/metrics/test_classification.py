@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from _internals import (
     InvalidValue,
-    _maximum,
+    first_coefficient,
     fitted_intercept,
     fitted_slope,
     scores as scores_of,
@@ -86,7 +86,7 @@ def test_a_flat_likelihood_ends_without_a_slope() -> None:
     # Its curvature is so small that the inverse is infinite: steps would not be numbers.
     design = np.zeros((4, 2, 2))
     design[:, 1, 0], design[:, 1, 1] = 1.0, [1e-155, -1e-155, 1e-155, -1e-155]
-    assert _maximum(design, np.zeros((4, 2)), np.array([0, 0, 1, 1]), np.zeros(2)) is None
+    assert first_coefficient(design, np.zeros((4, 2)), np.array([0, 0, 1, 1]), np.zeros(2)) is None
 
 
 @pytest.mark.parametrize("classes", [2, 4])

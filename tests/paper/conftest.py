@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from _internals import Evaluation, Origin, RunOutcome
+from _internals import Evaluation, Run
 
 
 def run_of(
@@ -20,7 +20,7 @@ def run_of(
     draw: int = 0,
     status: str = "finished",
     extras: tuple[tuple[str, float], ...] = (),
-) -> RunOutcome:
+) -> Run:
     """Return a run with one evaluation."""
     evaluation = Evaluation(
         500,
@@ -28,9 +28,9 @@ def run_of(
         tuple((outside or {}).get(name) for name in domains),
         extras=extras,
     )
-    return RunOutcome(
+    return Run(
         dataset, row, domains, (domains.index(test_domain),), draw, trial, status, (evaluation,),
-        origin=Origin({"hparams": {"anneal_steps": 154}}),
+        config={"hparams": {"anneal_steps": 154}},
     )  # fmt: skip
 
 

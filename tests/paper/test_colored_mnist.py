@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from _internals import Choice, DataError, Evaluation, Figure1, Origin, Table1, UnknownName
+from _internals import Choice, DataError, Evaluation, Figure1, Table1, UnknownName
 
 DOMAINS = ("90%", "80%", "10%")
 
@@ -91,7 +91,7 @@ def test_the_table_has_the_mean_of_training_domains_the_reversed_one_and_gray(ma
 
 def test_other_data_are_not_compared_and_low_precision_is_said(make_run):
     runs = [
-        replace(run, dataset="mine", origin=Origin({"precision": "bf16"}))
+        replace(run, dataset="mine", config={"precision": "bf16"})
         for run in runs_of(make_run, "IDM", (0.8, 0.7, 0.6, 0.5))
     ]
     choice = Choice(data={"colored-mnist-irm": "folder/mine"})

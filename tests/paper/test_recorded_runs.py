@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from _internals import STUDIES, Choice, DataError, Origin, runs_of_study
+from _internals import STUDIES, Choice, DataError, runs_of_study
 
 COLOURS = ("90%", "80%", "10%")
 
@@ -15,7 +15,7 @@ def run(make_run):
     def configured(**config):
         made = make_run("colored-mnist", "idm", COLOURS, "10%", {"10%": 0.5}, outside={"10%": 0.5})
         evaluations = (made.evaluations[0]._replace(step=5001),)
-        return replace(made, evaluations=evaluations, origin=Origin(config))
+        return replace(made, evaluations=evaluations, config=config)
 
     return configured
 

@@ -9,9 +9,8 @@ import pytest
 from _internals import (
     SELECTORS,
     Evaluation,
-    Origin,
     Report,
-    RunOutcome,
+    Run,
     aggregate,
     report_FORMATS as FORMATS,
     table_Row as Row,
@@ -22,7 +21,7 @@ NAMES = ("50% & $x_1$", r"c:\#{~^}|*")
 
 def sweep(accuracies, gone=()):
     return [
-        RunOutcome(
+        Run(
             "own_data", algorithm, NAMES, (position,), 0, trial, "finished",
             (Evaluation(1, (accuracy,) * 2, (accuracy,) * 2),),
         )
@@ -130,11 +129,11 @@ def test_chosen_says_which_draw_and_step_stand_behind_a_number():
     """Of two draws the better out part wins, in each trial by itself."""
     outs = {(0, 0): 0.25, (1, 0): 0.5, (0, 1): 0.75, (1, 1): 0.5}  # by draw and trial
     runs = [
-        RunOutcome(
+        Run(
             "own", "idm", ("a", "b"), (1,), draw, trial, "finished",
             (Evaluation(300, (0.5, accuracy - 0.125), (0.5, accuracy)),),
             folder=Path(f"run{draw}{trial}"),
-            origin=Origin({"hparams": {"lr": 0.1 * (draw + 1), "order": 2}}),
+            config={"hparams": {"lr": 0.1 * (draw + 1), "order": 2}},
         )
         for (draw, trial), accuracy in outs.items()
     ]  # fmt: skip

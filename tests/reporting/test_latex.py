@@ -10,7 +10,7 @@ from _internals import (
     Evaluation,
     Measured,
     Published,
-    RunOutcome,
+    Run,
     aggregate,
     as_aligned_latex,
     comparison_Comparison as Comparison,
@@ -31,7 +31,7 @@ def has_adjustbox():
 
 def of_sweep():
     runs = [
-        RunOutcome(
+        Run(
             AWKWARD, name, (AWKWARD, "b"), (position,), 0, 0, "finished",
             (Evaluation(1, (accuracy,) * 2, (accuracy,) * 2),),
         )

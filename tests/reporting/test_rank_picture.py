@@ -8,7 +8,7 @@ import pytest
 from _internals import (
     SELECTORS,
     Evaluation,
-    RunOutcome,
+    Run,
     aggregate,
     algorithm_title,
     rank_figure,
@@ -25,7 +25,7 @@ def swept(names, domains=12, lacking=()):
     noise = np.random.default_rng(0).normal(scale=0.05, size=(len(names), domains))
     places = tuple(f"d{position}" for position in range(domains))
     runs = [
-        RunOutcome(
+        Run(
             "wards", name, places, (at,), 0, 0, "finished",
             (Evaluation(1, (0.8 - 0.02 * order + noise[order, at],) * domains, (0.5,) * domains),),
         )

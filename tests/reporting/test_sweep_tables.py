@@ -9,7 +9,7 @@ from _internals import (
     SELECTORS,
     Evaluation,
     MissingRun,
-    RunOutcome,
+    Run,
     aggregate,
     describe_missing,
     marks,
@@ -96,7 +96,7 @@ def sweep(accuracies, draws=(0,), trials=(0, 1), dataset="mine"):
     trial 1, and the same in every draw."""
     names = ("u", "v")
     return [
-        RunOutcome(
+        Run(
             dataset, algorithm, names, (position,), draw, trial, "finished",
             (Evaluation(1, *[tuple(a - trial / 10 for a in of_domains)] * 2),),
         )

@@ -91,3 +91,24 @@ def test_a_column_that_misleads_is_named_with_its_gain():
     assert not gains["noise", "drop"].helps
     assert gains["noise", "drop"].gain.value == pytest.approx(0, abs=3)
     assert column_trials(labels, [], names, 0.95) == ()
+
+
+def test_many_domains_are_held_out_in_groups(monkeypatch):
+    """25 domains need ten fits, and no fit sees a domain that it predicts."""
+    rng = np.random.default_rng(0)
+    d = np.repeat(np.arange(25), 8)
+    labels = labels_of(rng.normal(size=(200, 3)), np.arange(200) % 2, d, CLASSES)
+    held_out = []
+
+    class Spy:
+        def alone(self, target, train, where):
+            parts = [set(labels.sample.d[rows].tolist()) for rows in (train, where)]
+            assert not parts[0] & parts[1]
+            held_out.append(frozenset(parts[1]))
+            return np.zeros((len(where), 2))
+
+    monkeypatch.setattr(labels, "models", lambda x: [Spy()])
+    (first, second) = column_trials(labels, [1], ("cause", "shortcut", "noise"), 0.95)
+    assert (first.gain.value, second.gain.value) == (0, 0)
+    assert len(held_out) == 3 * 10
+    assert sorted(t for domains in set(held_out) for t in domains) == list(range(25))

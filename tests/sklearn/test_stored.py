@@ -86,8 +86,9 @@ def test_a_folder_that_holds_none(fitted, tmp_path):
     [
         ("{", "damaged"),
         ("[]", "damaged"),
-        ('{"format": 1}', "lacks classes"),
-        ('{"format": 2}', "another version"),
+        ('{"format": 2}', "expected a JSON object with .*classes"),
+        ('{"format": 3}', "a newer version"),
+        ('{"format": 1}', "written by Shiftproof 0.1"),
     ],
 )
 def test_a_file_that_cannot_be_read(fitted, tmp_path, text, words):

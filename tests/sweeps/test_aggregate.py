@@ -12,7 +12,7 @@ from _internals import (
     Evaluation,
     MissingRun,
     OutputShift,
-    RunOutcome,
+    Run,
     aggregate,
     aggregate_estimate as estimate,
 )
@@ -52,9 +52,7 @@ def random_sweep(rng):
             )
             status = rng.choices(["finished", "diverged", "running"], [8, 1, 1])[0]
             names = tuple(f"{dataset}-{i}" for i in positions)
-            runs.append(
-                RunOutcome(dataset, algorithm, names, held_out, draw, trial, status, evaluations)
-            )
+            runs.append(Run(dataset, algorithm, names, held_out, draw, trial, status, evaluations))
     rng.shuffle(runs)
     return runs
 
@@ -209,7 +207,7 @@ def test_missing_are_the_runs_of_the_grid_that_cannot_be_used(seed):
 
 def one_run(**changes):
     evaluation = Evaluation(1, (0.5, 0.25), (0.5, 0.5))
-    run = RunOutcome("mine", "erm", ("a", "b"), (0,), 0, 0, "finished", (evaluation,))
+    run = Run("mine", "erm", ("a", "b"), (0,), 0, 0, "finished", (evaluation,))
     return replace(run, **changes)
 
 

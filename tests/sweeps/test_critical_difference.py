@@ -10,7 +10,7 @@ from _internals import (
     DataError,
     DatasetResults,
     InvalidValue,
-    RunOutcome,
+    Run,
     Selection,
     SelectionResults,
     compare_ranks,
@@ -96,7 +96,7 @@ def test_two_algorithms_or_one_test_domain_are_refused():
 
 def test_blocks_are_test_domains_and_accuracies_means_over_common_trials():
     def cell(*accuracies):
-        run = RunOutcome("set", "x", ("p", "q"), (0,), 0, 0, "finished", ())
+        run = Run("set", "x", ("p", "q"), (0,), 0, 0, "finished", ())
         chosen = {t: Selection(run, 1, a, a) for t, a in enumerate(accuracies) if a is not None}
         return CellResults(chosen, (0, 1), ())
 

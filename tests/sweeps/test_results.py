@@ -5,7 +5,7 @@ import pytest
 from _internals import (
     DataError,
     Evaluation,
-    read_run_folder,
+    read_planned_run,
     read_sweep,
     write_json,
 )
@@ -39,7 +39,7 @@ FAILED = {"title": "a run", "reason": "no memory", "trace": ""}
 
 def test_a_run_of_ours(tmp_path):
     folder = write_run(tmp_path / "run")
-    outcome = read_run_folder(folder).outcome()
+    outcome = read_planned_run(folder)
     assert outcome.evaluations == (
         Evaluation(1, (None, 0.25, None), (0.5, 0.75, None), extras=(("gray", 1.0),)),
         Evaluation(11, (None, None, None), (0.625, None, None)),
@@ -78,7 +78,11 @@ def spoil(folder, name, text):
     ("name", "text", "message"),
     [
         ("job.json", "{", "job.json is missing or damaged"),
-        ("job.json", '{"dataset": "x"}', "expected a JSON object with dataset, algorithm, domains"),
+        (
+            "job.json",
+            '{"format": 2, "dataset": "x"}',
+            "expected a JSON object with dataset, algorithm, domains",
+        ),
         ("config.json", "[]", "config.json is missing or damaged"),
         (
             "config.json",
@@ -141,6 +145,6 @@ def test_a_record_with_values_of_other_types_is_one_line(tmp_path, odd):
     (tmp_path / "run/records.jsonl").write_text("".join(checked))
     write_hashes(tmp_path / "run")
     with pytest.raises(ShiftproofError, match="is damaged in line 2") as error:
-        read_run_folder(tmp_path / "run")
+        read_planned_run(tmp_path / "run")
     assert "\n" not in str(error.value)
     assert "checksum" not in str(error.value) or "nan" in str(odd).lower() or "inf" in str(odd)

@@ -8,7 +8,7 @@ import pytest
 from _internals import (
     DataError,
     read_archive,
-    read_stored_runs,
+    read_planned_runs,
     read_sweep,
     write_archive,
     write_json,
@@ -43,7 +43,7 @@ def sweep(tmp_path):
 def test_a_file_says_of_runs_what_their_folders_say(sweep, tmp_path):
     outcomes = read_sweep(sweep)
     path = tmp_path / "runs.jsonl.gz"
-    assert write_archive(read_stored_runs(sweep), path) == 3
+    assert write_archive(read_planned_runs(sweep), path) == 3
     found = read_sweep(path)
     for ours, theirs in zip(outcomes, found, strict=True):
         assert ours.key == theirs.key
@@ -55,9 +55,9 @@ def test_a_file_says_of_runs_what_their_folders_say(sweep, tmp_path):
 
 
 def test_the_same_runs_make_the_same_bytes_wherever_they_lie(sweep, tmp_path):
-    write_archive(read_stored_runs(sweep), tmp_path / "a")
+    write_archive(read_planned_runs(sweep), tmp_path / "a")
     shutil.move(sweep, tmp_path / "elsewhere")
-    write_archive(read_stored_runs(tmp_path / "elsewhere"), tmp_path / "b")
+    write_archive(read_planned_runs(tmp_path / "elsewhere"), tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert str(tmp_path).encode() not in gzip.decompress((tmp_path / "a").read_bytes())
 
@@ -77,8 +77,8 @@ def test_a_row_keeps_its_name_from_folder_to_file_and_back(shiftproof, sweep, tm
     statuses = ("finished", "diverged", "failed") if format_ == "records" else ("finished",)
     assert kept.keys() == {outcome.key for outcome in outcomes if outcome.status in statuses}
     if format_ == "records":
-        assert {outcome.origin.config["algorithm"] for outcome in kept.values()
-                if outcome.origin.config} == {"idm"}  # fmt: skip
+        assert {outcome.config["algorithm"] for outcome in kept.values()
+                if outcome.config} == {"idm"}  # fmt: skip
     asked = ("--selection", "training-domain", "--format", "csv")
     _, table, _ = shiftproof("report", path, *asked)
     assert "mine,idm[order=1],noisy,training-domain" in table

@@ -36,7 +36,7 @@ def test_a_run_is_read_with_all_that_it_measured(tmp_path):
         assert run.evaluations[0].inside == (None, 0.25, None)
         assert run.evaluations[0].outside == (0.25, None, 0.25)
         assert run.evaluations[0].extras == (("gray", 0.125),)
-        assert (run.origin.seconds, run.origin.environment) == (1.5, {"torch": "2"})
+        assert (run.seconds, run.environment) == (1.5, {"torch": "2"})
 
 
 def test_the_seed_is_that_of_the_trial_and_equal_settings_share_a_name(tmp_path):

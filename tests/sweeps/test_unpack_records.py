@@ -11,7 +11,7 @@ from _internals import (
     SweepData,
     Variant,
     make_plan,
-    read_stored_runs,
+    read_planned_runs,
     run_sweep,
     write_archive,
 )
@@ -63,7 +63,7 @@ def test_a_sweep_goes_on_from_unpacked_runs(plan, tmp_path):
     assert result.standing.counts == {"finished": 12}
     assert {path: path.read_bytes() for path in before} == before
     # Packed again they are the same runs.
-    write_archive(read_stored_runs(out), tmp_path / "again.jsonl.gz")
+    write_archive(read_planned_runs(out), tmp_path / "again.jsonl.gz")
     assert runs_in(tmp_path / "again.jsonl.gz") == runs_in(file)
 
 

@@ -17,11 +17,11 @@ from _internals import (
     UnknownName,
     configure,
     freeze,
-    load_image_folder,
     resolve,
     train,
     training_features as features,
 )
+from image_data import load_images
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
@@ -46,7 +46,7 @@ def folder(tmp_path):
 
 
 def load(folder, size=SIZE, **view):
-    return load_image_folder(folder, ImageView(image_size=size, **view))
+    return load_images(folder, ImageView(image_size=size, **view))
 
 
 def frozen(dataset, **options):
@@ -233,7 +233,7 @@ def test_a_run_on_features_says_where_they_come_from(folder, tmp_path):
     dataset = frozen(load(folder))
     config = configure(dataset, "idm", test_domains=["west"], steps=3, device="cpu",
                        hparams={"gradient_warmup": 1, "batch_size": 4})  # fmt: skip
-    assert config.frozen == {
+    assert config.extractor == {
         "backbone": MODELS.full_name(BACKBONE), "weights": "random", "precision": "fp32",
     }  # fmt: skip
     assert (config.backbone, config.hparams["depth"]) == ("mlp", 1)
@@ -241,7 +241,7 @@ def test_a_run_on_features_says_where_they_come_from(folder, tmp_path):
     result = train(config, dataset, tmp_path / "run")
     assert result.status == "finished"
     plain = DomainDataset("x", dataset.domains, dataset.classes, "table", "mlp", 10)
-    assert "frozen" not in configure(plain, "erm").to_json()
+    assert "extractor" not in configure(plain, "erm").to_json()
 
 
 def test_images_in_memory_have_features_too():
@@ -281,9 +281,9 @@ def test_mistakes_are_one_line(folder, tmp_path, monkeypatch):
 
 def test_two_processes_at_once_end_alike(folder, home):
     script = (
-        "import sys; from pathlib import Path; from shiftproof.data.images.folder import *\n"
+        "import sys; from shiftproof.data.load import DataRequest\n"
         "from shiftproof.training.features import freeze\n"
-        f"d = load_image_folder(Path(sys.argv[1]), ImageView(image_size={SIZE}))\n"
+        f"d = DataRequest(sys.argv[1], dict(image_size='{SIZE}')).load(0)\n"
         "print('ready', flush=True); input()\n"
         f"f = freeze(d, '{BACKBONE}', 'random', device='cpu')\n"
         "print(f.fingerprint, float(f.domains[2].x.sum()))"

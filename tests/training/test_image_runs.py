@@ -8,7 +8,8 @@ from statistics import median
 import numpy as np
 import pytest
 import torch
-from _internals import ImageView, Observer, configure, data_base as base, load_image_folder, train
+from _internals import ImageView, Observer, configure, data_base as base, train
+from image_data import load_images
 from PIL import Image
 
 
@@ -33,7 +34,7 @@ def folder(tmp_path):
 
 
 def load(folder, **view):
-    return load_image_folder(folder, ImageView(**{"image_size": 16, **view}))
+    return load_images(folder, ImageView(**{"image_size": 16, **view}))
 
 
 def settings(dataset, **changes):
@@ -142,8 +143,7 @@ import sys
 from pathlib import Path
 import torch
 from shiftproof.data import base
-from shiftproof.data.images.folder import load_image_folder
-from shiftproof.data.images.files import ImageView
+from shiftproof.data.load import DataRequest
 from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 from shiftproof.training.observers import Observer
@@ -157,7 +157,7 @@ class Watch(Observer):
 
 if sys.argv[2] == "lazy":
     base.DomainDataset.in_memory = lambda self: self
-dataset = load_image_folder(Path(sys.argv[1]), ImageView(image_size=int(sys.argv[4])))
+dataset = DataRequest(sys.argv[1], {"image_size": sys.argv[4]}).load(0)
 config = configure(dataset, "erm", test_domains=["dusk"], backbone="mnist-cnn", steps=500,
                    hparams={"batch_size": int(sys.argv[5])}, eval_every=0, evaluate=["test-in"],
                    device="cpu")

@@ -40,20 +40,20 @@ def features(data: Data, out: str | os.PathLike[str], settings: FeaturesSettings
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
         raise InvalidValue(f"`data` must be images, and {dataset.name} has none")
     weights = str(settings.weights or PRETRAINED)
-    made = {}
-    for name, own in several_backbones(settings.backbone or dataset.backbone, weights):
-        found = freeze(
+    networks = {}
+    for name, chosen in several_backbones(settings.backbone or dataset.backbone, weights):
+        frozen = freeze(
             dataset,
             name,
-            own,
+            chosen,
             device=settings.device,
             precision=settings.precision,
             workers=settings.workers,
             progress=progress,
         )
-        made[found.frozen["backbone"]] = found
+        networks[frozen.frozen["backbone"]] = frozen
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, feature_bytes(made))
+    write_atomically(path, feature_bytes(networks))
     return load(path)
 
 

@@ -19,17 +19,17 @@ from shiftproof.reporting.page import HeldOut
 from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.sentences import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 
-def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list[HeldOut]:
+def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOut]:
     """Return one entry for each dataset and algorithm whose runs hold out one domain each.
 
     The score shown first is `metric`, or the score that the runs optimised, or the default score.
     A `metric` that none of the runs has, such as an error of numbers for classes, is an error.
     Among several seeds, the one with the most held-out domains is used; ties go to the lowest.
     """
-    groups: dict[tuple[str, str], dict[int, list[RunOutcome]]] = {}
+    groups: dict[tuple[str, str], dict[int, list[Run]]] = {}
     for run in runs:
         if run.status == "finished" and len(run.test_domains) == 1 and run.folder is not None:
             seeds = groups.setdefault((run.dataset, run.algorithm), {})
@@ -50,7 +50,7 @@ def held_out_runs(runs: Sequence[RunOutcome], metric: str | None = None) -> list
             shown = DEFAULT[task]
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         header = _header(seeds[seed])
-        adaptation = ADAPTATION[str(seeds[seed][0].origin.config.get("standardize", NONE))]
+        adaptation = ADAPTATION[str(seeds[seed][0].config.get("standardize", NONE))]
         classes = tuple(header.get("classes", ()))
         expected = Expected(in_order(outputs), shown, classes=classes, adaptation=adaptation)
         found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
@@ -74,7 +74,7 @@ def evidence_of(held_out: Sequence[HeldOut]) -> Evidence:
     return Evidence(noun_of(columns), columns.get("label", ""))
 
 
-def _header(runs: Sequence[RunOutcome]) -> Mapping[str, Any]:
+def _header(runs: Sequence[Run]) -> Mapping[str, Any]:
     """Return what a model of the runs stores about the data: classes and columns."""
     folders = [run.folder for run in runs if run.folder and (run.folder / MODEL).is_file()]
     return stored_header(folders[0]) if folders else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from shiftproof.api.settings import LoadSettings
 from shiftproof.core.errors import InvalidValue
@@ -12,12 +12,10 @@ from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, silent
 from shiftproof.data.load import DataRequest
 from shiftproof.data.tables.label_kind import AUTO
+from shiftproof.data.tables.read import is_frame
 
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
-
-# A name or path, a table, the arrays (x, y, domain), or the result of `load`.
-Data: TypeAlias = "str | os.PathLike[str] | pd.DataFrame | tuple[Any, Any, Any] | DomainDataset"
+# A name or path, a data frame, the arrays (x, y, domain), or the result of `load`.
+Data: TypeAlias = "str | os.PathLike[str] | DomainDataset | tuple[Any, Any, Any] | Any"
 # The name of an in-memory table, in messages and in the names of runs.
 TABLE = "table"
 
@@ -28,9 +26,9 @@ def load(data: Data, settings: LoadSettings) -> DomainDataset:
 
     Args:
         data: a dataset name (listed in `shiftproof.DATASETS`); the path of an image folder
-            (`DIR/domain/class/*.jpg`), a table (CSV or Parquet) or an image manifest; a pandas
-            DataFrame; the arrays `(x, y, domain)`; or a `DomainDataset`, which is returned
-            unchanged.
+            (`DIR/domain/class/*.jpg`), a table (CSV or Parquet) or an image manifest; a data
+            frame (pandas, polars, pyarrow, …); the arrays `(x, y, domain)`; or a
+            `DomainDataset`, which is returned unchanged.
     """
     given = settings.all_options()
     request = DataRequest(name_of(data), given, **settings.columns)
@@ -61,13 +59,11 @@ def name_of(data: Data) -> str:
         return os.path.join(".", path) if path in DATASETS else path  # never a dataset name
     if isinstance(data, DomainDataset):
         return data.name
-    import pandas as pd
-
-    if isinstance(data, pd.DataFrame):
+    if is_frame(data):
         return TABLE
     if isinstance(data, tuple) and len(data) == 3:
         return "arrays"
     raise InvalidValue(
-        "`data` must be a dataset name, a path, a pandas DataFrame, the arrays (x, y, domain) or a"
+        "`data` must be a dataset name, a path, a data frame, the arrays (x, y, domain) or a"
         f" DomainDataset, not {type(data).__name__}"
     )

@@ -27,8 +27,8 @@ from shiftproof.reporting.words import run_notes
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.export import unusable_selections, write_domainbed_runs
 from shiftproof.sweeps.domainbed.names import in_table_order
-from shiftproof.sweeps.read_runs import read_stored_runs, read_sweep, write_archive
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.read_runs import read_planned_runs, read_sweep, write_archive
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.retrained import Retrained, read_retrained, retrained_results
 from shiftproof.sweeps.selection import SELECTORS, Selector
 from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, run_end, runs_to_compare
@@ -62,7 +62,7 @@ class Report:
     page shows first for held-out domains.
     """
 
-    runs: tuple[RunOutcome, ...]
+    runs: tuple[Run, ...]
     results: tuple[SelectionResults, ...]
     baseline: str = "erm"
     paths: tuple[Path, ...] = ()
@@ -254,7 +254,7 @@ def report(
 
 
 def report_of(
-    runs: Sequence[RunOutcome],
+    runs: Sequence[Run],
     paths: tuple[Path, ...],
     selection: str | Sequence[str] | None = None,
     baseline: str | None = None,
@@ -287,7 +287,7 @@ def report_of(
 
 
 def _selected(
-    runs: Sequence[RunOutcome], selectors: Sequence[Selector], every: bool
+    runs: Sequence[Run], selectors: Sequence[Selector], every: bool
 ) -> list[SelectionResults]:
     """Return the results of the selectors; with ``every``, of those that the runs allow."""
     expected = runs_to_compare(runs) if runs[0].standalone else None
@@ -311,7 +311,7 @@ def _held_out_of_study(folder: Path) -> Path:
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:
     """Write all runs of sweeps to one compressed file for `report`; return their number."""
-    return write_archive(read_stored_runs(*map(Path, folders)), Path(out))
+    return write_archive(read_planned_runs(*map(Path, folders)), Path(out))
 
 
 def _selectors(asked: Sequence[str] | None, end: type[LastStep] | None) -> list[Selector]:

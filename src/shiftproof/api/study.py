@@ -29,9 +29,9 @@ from shiftproof.reporting.page import HeldOut, Source
 from shiftproof.reporting.page.sentences import lead, noun_of
 from shiftproof.reporting.words import run_notes
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome, checked
-from shiftproof.sweeps.standalone_runs import standalone_outcomes
-from shiftproof.sweeps.stored_run import StoredRun
+from shiftproof.sweeps.results import Run, checked
+from shiftproof.sweeps.standalone_runs import standalone_runs
+from shiftproof.sweeps.stored_run import run_of
 from shiftproof.training.configure import configure
 from shiftproof.training.observers import Observer
 from shiftproof.training.settings import ConfigureSettings
@@ -138,21 +138,21 @@ def study(data: Data, settings: StudySettings) -> Study:
     return Study(folder, found, held_out, final, page.save(command="shiftproof study"), *columns)
 
 
-def outcomes_of(runs: Sequence[TrainedRun]) -> list[RunOutcome]:
+def outcomes_of(runs: Sequence[TrainedRun]) -> list[Run]:
     """Return trained runs as a report reads them from their folders."""
     stored = [
-        StoredRun(
+        run_of(
             run.folder,
-            run.status,
             {},
             run.config.to_json(),
             run.records,
+            run.status,
             run.seconds,
             run.environment,
         )
         for run in runs
     ]
-    return checked(standalone_outcomes(stored))
+    return checked(standalone_runs(stored))
 
 
 def _are_photographs(dataset: DomainDataset) -> bool:

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from shiftproof.inference.model_file import MODEL, stored_header
 from shiftproof.reporting.page.dot_plots import HELD_OUT_WITHIN, SET_ASIDE
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.training.records import Records
 
 
-def training_results(runs: Sequence[RunOutcome]) -> tuple[Mapping[str, float], str] | None:
+def training_results(runs: Sequence[Run]) -> tuple[Mapping[str, float], str] | None:
     """Return the accuracy on each training domain and its source; None if a domain was held out.
 
     Algorithms that are fitted at once held out each domain to choose their settings; other runs

@@ -82,7 +82,7 @@ def report(folders: tuple[str, ...], settings: ReportOptions) -> None:
     else:
         print(results.render(format_), end="")
     if all(run.status == "failed" for run in results.runs):
-        reasons = dict.fromkeys(run.origin.failure for run in results.runs if run.origin.failure)
+        reasons = dict.fromkeys(run.failure for run in results.runs if run.failure)
         why = next(iter(reasons), "their folders do not say why")
         print(f"all {counted(len(results.runs), 'run')} failed: {why}", file=sys.stderr)
         raise click.exceptions.Exit(1)

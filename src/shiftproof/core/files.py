@@ -154,9 +154,11 @@ def read_json_if_any(
         return None
     except (ValueError, RecursionError):  # RecursionError: nested too deeply
         value = None
+    if isinstance(value, dict):
+        value = current(value, Path(path).name, path)
     if not isinstance(value, dict) or not set(required) <= value.keys():
         raise DataError(_damaged(path, required, remedy))
-    return current(value, Path(path).name, path)
+    return value
 
 
 def _damaged(path: str | Path, required: Collection[str], remedy: str) -> str:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import typing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.space import Regime
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import TensorLike, as_array, as_float_rows
-from shiftproof.data.tables.dataset import frame_dataset
+from shiftproof.data.tables.cell_types import Cells, arrow_array
+from shiftproof.data.tables.dataset import rows_dataset
 from shiftproof.data.tables.groups import Groups, grouped
 from shiftproof.data.tables.label_kind import AUTO, is_one_hot
 from shiftproof.data.tables.preprocessing import Column, Columns
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from shiftproof.data.tables.read import as_table, is_frame
 
 # Images with more pixels per side are treated as photographs.
 _LARGEST_SMALL = 64
@@ -35,6 +35,7 @@ def from_arrays(
     backbone: str | None = None,
     task: str = AUTO,
     weight: np.ndarray | None = None,
+    fewest_domains: int = 2,
 ) -> DomainDataset:
     """Return a dataset of samples `x` with labels `y` and domains `domain`, one per sample.
 
@@ -49,14 +50,11 @@ def from_arrays(
     statistics of the training samples.  Images up to 64 pixels per side belong to the regime
     `small-image` and are trained with `mnist-cnn`; larger ones to `large-image`, with `resnet18`.
     """
-    import pandas as pd
-
     if regime is not None and regime not in typing.get_args(Regime):
         known = ", ".join(typing.get_args(Regime))
         raise InvalidValue(f"`regime` must be one of {known}, not {regime!r}")
-    is_frame = isinstance(x, pd.DataFrame)
-    inputs = x.reset_index(drop=True) if is_frame else _inputs(x)
-    labels, domains = _labels(y), _series(domain, "domain")
+    inputs = as_table(x, name) if is_frame(x) else _inputs(x)
+    labels, domains = _labels(y), _column(domain, "domain")
     if not len(inputs) == len(labels) == len(domains):
         raise DataError(
             f"`x`, `y` and `domain` have {len(inputs)}, {len(labels)} and {len(domains)} entries;"
@@ -64,39 +62,37 @@ def from_arrays(
         )
     if len(inputs) == 0:
         raise DataError("`x` is empty")
-    if is_frame:
-        made = frame_dataset(inputs, labels, domains, name, weight=weight, task=task)
+    if isinstance(inputs, pa.Table):
+        dataset = rows_dataset(
+            inputs, labels, domains, name, weight=weight, task=task, fewest_domains=fewest_domains
+        )
     else:
-        make = _table if inputs.ndim == 2 else _images
-        groups = grouped(labels, domains, name, task).with_weights(weight, f"a weight of {name}")
-        made = make(inputs, groups, name)
-    return replace(made, regime=regime or made.regime, backbone=backbone or made.backbone)
+        groups = grouped(labels, domains, name, task, fewest_domains=fewest_domains)
+        groups = groups.with_weights(weight, f"a weight of {name}")
+        dataset = (_table if inputs.ndim == 2 else _images)(inputs, groups, name)
+    return replace(dataset, regime=regime or dataset.regime, backbone=backbone or dataset.backbone)
 
 
-def _labels(given: Any) -> pd.Series:
+def _labels(given: Any) -> Cells:
     """Return labels as one column."""
     if isinstance(given, TensorLike):
         given = as_array(given)
     if getattr(given, "ndim", 1) == 2 and is_one_hot(np.asarray(given)):
         raise DataError("`y` holds classes as one-hot rows: pass y.argmax(axis=1), one entry each")
-    return _series(given, "y")
+    return _column(given, "y")
 
 
-def _series(given: Any, what: str) -> pd.Series:
+def _column(given: Any, what: str) -> Cells:
     """Return labels or domains as one column."""
-    import pandas as pd
-
     if isinstance(given, TensorLike):
         given = as_array(given)
     if getattr(given, "ndim", 1) != 1:
         raise DataError(f"`{what}` must be [n], one entry per sample, not of shape {given.shape}")
     if isinstance(given, list | tuple):
-        # As objects, because NumPy would turn [1, "a"] into strings; a tensor becomes its number.
-        entries = [entry.item() if isinstance(entry, TensorLike) else entry for entry in given]
-        given = pd.Series(entries, dtype=object)
+        given = [entry.item() if isinstance(entry, TensorLike) else entry for entry in given]
     try:
-        return pd.Series(given).reset_index(drop=True).rename(what)
-    except (TypeError, ValueError) as error:
+        return Cells(what, pa.chunked_array([arrow_array(given)]))
+    except TypeError as error:
         raise DataError(f"`{what}` must be a list or array, not {type(given).__name__}") from error
 
 

@@ -208,25 +208,25 @@ class DomainDataset:
 
     def in_memory(self, most_bytes: int = KEPT_IN_MEMORY) -> DomainDataset:
         """Return the dataset with its lazy inputs read into memory, if they fit."""
-        given = [domain.given.x for domain in (*self.domains, *self.extras)]
-        lazy = [x for x in given if isinstance(x, LazyInputs)]
+        lazy = [domain.given.x for domain in (*self.domains, *self.extras) if domain.is_lazy]
         if not lazy or sum(x.nbytes for x in lazy) > most_bytes:
             return self
-        read = {id(x): x.in_memory() for x in lazy}
-        return self.with_domains(
-            lambda domain: domain.having(x=read.get(id(domain.given.x), domain.given.x))
-        )
+        read = {id(x): x.in_memory() for x in lazy if isinstance(x, LazyInputs)}
+        return self._with_lazy(lambda x: read[id(x)])
 
     def without_augmentation(self) -> DomainDataset:
         """Return the dataset without augmentation in training."""
+        return self._with_lazy(lambda x: x.without_augmentation())
 
-        def fix(domain: Domain) -> Domain:
-            x = domain.given.x
-            if not isinstance(x, LazyInputs):
-                return domain
-            return domain.having(x=x.without_augmentation())
-
-        return self.with_domains(fix)
+    def _with_lazy(self, change: Callable[[LazyInputs], LazyInputs]) -> DomainDataset:
+        """Return the dataset with `change` applied to its lazy inputs."""
+        return self.with_domains(
+            lambda domain: (
+                domain.having(x=change(x))
+                if isinstance(x := domain.given.x, LazyInputs)
+                else domain
+            )
+        )
 
     def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
         """Fit the preparation to the training samples; return None if the inputs need none.
@@ -242,12 +242,9 @@ class DomainDataset:
         """Return the dataset with `fitted` applied to all inputs."""
         if fitted is None:
             return self
-
-        def apply(domain: Domain) -> Domain:
-            return domain.having(x=fitted.apply(domain.rows()))
-
-        ready = replace(self.with_domains(apply), preparation=None, identity=self.fingerprint)
-        return replace(ready, notes=(*self.notes, *fitted.notes))
+        ready = self.with_domains(lambda domain: domain.having(x=fitted.apply(domain.rows())))
+        notes = (*self.notes, *fitted.notes)
+        return replace(ready, preparation=None, identity=self.fingerprint, notes=notes)
 
     @property
     def kind(self) -> Kind:

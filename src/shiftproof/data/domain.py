@@ -107,13 +107,13 @@ class Domain:
         # Called only for missing attributes: create a tensor on first use.
         if name not in Given._fields:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        made = getattr(self.given, name)
-        if isinstance(made, np.ndarray):
+        part = getattr(self.given, name)
+        if isinstance(part, np.ndarray):
             import torch
 
-            made = torch.from_numpy(np.require(made, requirements=["C", "W"]))
-        object.__setattr__(self, name, made)
-        return made
+            part = torch.from_numpy(np.require(part, requirements=["C", "W"]))
+        object.__setattr__(self, name, part)
+        return part
 
     def __len__(self) -> int:
         return len(self.given.y)
@@ -227,12 +227,12 @@ def as_array(numbers: TensorLike | np.ndarray) -> np.ndarray:
     """Return numbers as a NumPy array; a tensor on the CPU is not copied."""
     if isinstance(numbers, np.ndarray):
         return numbers
-    own = numbers.detach().cpu()
+    tensor = numbers.detach().cpu()
     try:
-        found: np.ndarray = own.numpy()
+        array: np.ndarray = tensor.numpy()
     except TypeError:  # bfloat16, which NumPy does not support
-        found = own.double().numpy()
-    return found
+        array = tensor.double().numpy()
+    return array
 
 
 def _taken(whole: Tensor, index: np.ndarray) -> Tensor:
@@ -253,5 +253,5 @@ def as_numbers(x: Tensor) -> Tensor:
 def as_float_rows(x: np.ndarray) -> np.ndarray:
     """Return stored inputs as float32, as `as_numbers` does for tensors."""
     with np.errstate(over="ignore"):  # numbers beyond float32 become infinite, as in torch
-        found: np.ndarray = x.astype(np.float32)
-    return found / np.float32(255) if x.dtype == np.uint8 else found
+        rows: np.ndarray = x.astype(np.float32)
+    return rows / np.float32(255) if x.dtype == np.uint8 else rows

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,11 +22,9 @@ from shiftproof.data.domain import LazyInputs, TensorLike, as_array, as_float_ro
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.data.tables.read import as_table, is_frame
 from shiftproof.data.tables.vectors import check_widths
 from shiftproof.data.within_domain import are_categorical, standardized_by_site
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 
 class ReadyInputs(np.ndarray):
@@ -90,18 +88,17 @@ class TableForm(InputForm):
         """Return the features of model inputs [n, *input_shape]: imputed, scaled and encoded."""
         return self.columns.apply(inputs.astype(np.float64)) if self.raw else as_float_rows(inputs)
 
-    def cells(self, raw: pd.DataFrame | Any, table: str = "the table") -> np.ndarray:
+    def cells(self, raw: Any, table: str = "the table") -> np.ndarray:
         """Return rows as float64 [rows, columns]: categories as codes, missing values as NaN.
 
         `raw` is a data frame, whose columns are found by name, or an array of such numbers in
         column order.
         """
-        import pandas as pd
-
-        if isinstance(raw, pd.DataFrame):
+        if is_frame(raw):
+            rows = as_table(raw, table)
             trained = [column.name for column in self.columns.columns.columns]
-            check_widths(trained, [str(name) for name in raw.columns], table)
-            return self.columns.columns.encode(raw, table)
+            check_widths(trained, rows.column_names, table)
+            return self.columns.columns.encode(rows, table)
         cells = numbers_of(raw).astype(np.float64)
         wanted = len(self.columns.columns.columns)
         if cells.ndim != 2 or cells.shape[1] != wanted:

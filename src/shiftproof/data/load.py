@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.space import hparam, resolve
@@ -14,20 +14,18 @@ from shiftproof.core.text import listed
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, Progress, silent
-from shiftproof.data.images.files import ImageView
-from shiftproof.data.images.folder import load_image_folder
-from shiftproof.data.images.manifest import SUFFIX, load_camera_traps, load_manifest
+from shiftproof.data.images.files import ImageView, image_dataset
+from shiftproof.data.images.folder import find_images
+from shiftproof.data.images.manifest import SUFFIX, camera_traps, manifest_images
 from shiftproof.data.not_data import require_data
 from shiftproof.data.tables.array_files import array_samples, is_array_file
+from shiftproof.data.tables.cell_types import cells_of
 from shiftproof.data.tables.column_names import column_names
 from shiftproof.data.tables.dataset import table_dataset
 from shiftproof.data.tables.feature_file import DOMAIN, LABEL, feature_dataset, feature_header
 from shiftproof.data.tables.label_kind import AUTO, checked_task, one_label
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.read import read_table
 from shiftproof.data.tables.vectors import vectors_in
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 
 @dataclass(frozen=True)
@@ -74,37 +72,45 @@ class DataRequest:
             kind = f"option of {self.data}"
             return resolve(source, source.card.regime, self.options, kind).load(seed, progress)
         path = require_data(self.data)
-        if path.is_dir():
-            self.refuse_columns(f"{self.data} is a folder of images")
-            view = resolve(ImageView, "large-image", self.options, "option of an image folder")
-            return load_image_folder(path, view, progress)
         if not path.exists():
             raise UnknownName("dataset, file or folder", self.data, DATASETS)
+        is_list = path.suffix.lower() == SUFFIX
+        if path.is_dir() or (self.image is not None and not is_array_file(path)) or is_list:
+            return self._images(path, progress)
         if is_array_file(path):
             return self._arrays(path)
-        if path.suffix.lower() == SUFFIX:
+        header = feature_header(path) if self._names_no_columns else None
+        if header is not None:
+            return feature_dataset(path, header, self.drop)
+        return self.table(read_table(path), path.name)
+
+    def _images(self, path: Path, progress: Progress) -> DomainDataset:
+        """Load a folder of images, a list of camera traps or a manifest."""
+        name = path.stem
+        classes: tuple[str, ...] | None = None
+        targets: tuple[str, ...] = ()
+        columns: tuple[str, ...] = ()
+        if path.is_dir():
+            self.refuse_columns(f"{self.data} is a folder of images")
+            samples, notes = find_images(path)
+            name, kind = path.absolute().name, "an image folder"
+        elif path.suffix.lower() == SUFFIX:
             replace(self, domain=None).refuse_columns(f"{self.data} lists camera traps")
-            view = resolve(ImageView, "large-image", self.options, "option of camera traps")
-            return load_camera_traps(path, view, self.domain, progress)
-        if self.image is None:
-            header = feature_header(path) if self._names_no_columns else None
-            if header is not None:
-                return feature_dataset(path, header, self.drop)
-            return self.table(read_frame(path), path.name)
-        for name in ("drop", "categorical", "by", "pool_below", "weights_column"):
-            if getattr(self, name):
-                raise InvalidValue(f"`{name}` is for tables; {self.data} is a manifest of images")
-        view = resolve(ImageView, "large-image", self.options, "option of an image manifest")
-        dataset = load_manifest(
-            path,
-            view,
-            image=self.image,
-            label=self.label,
-            domain=self.domain,
-            task=self.task,
-            progress=progress,
+            samples, notes = camera_traps(path, self.domain)
+            kind = "camera traps"
+        else:
+            others = replace(self, label=None, domain=None, image=None)
+            others.refuse_columns(f"{self.data} is a manifest of images", "tables")
+            samples, notes, groups = manifest_images(
+                path, str(self.image), self.label, self.domain, self.task
+            )
+            kind, columns = "an image manifest", ("label", "domain", "image")
+            classes, targets = groups.classes, groups.targets
+        view = resolve(ImageView, "large-image", self.options, f"option of {kind}")
+        dataset = image_dataset(
+            name, samples, view, classes=classes, targets=targets, notes=notes, progress=progress
         )
-        return self._with_columns(dataset, "label", "domain", "image")
+        return self._with_columns(dataset, *columns) if columns else dataset
 
     @property
     def _names_no_columns(self) -> bool:
@@ -117,37 +123,37 @@ class DataRequest:
         """Load NumPy arrays: vectors as a table, images as images."""
         if self.image is not None:
             raise InvalidValue(f"`image` is for tables of paths; {self.data} holds arrays")
-        found = array_samples(path, self.label, self.domain)
+        arrays = array_samples(path, self.label, self.domain)
         for role in ("label", "domain"):
-            if getattr(found, role) is None:
+            if getattr(arrays, role) is None:
                 raise DataError(
                     f"{path.name} has no {role}s: set `{role}` to one of its arrays or to a .npy"
                     f" file, or put {role}s.npy in the same folder"
                 )
-        if found.images is None:
-            request = replace(self, label=found.label, domain=found.domain)
-            return request.table(found.frame, path.name)
+        if arrays.images is None:
+            request = replace(self, label=arrays.label, domain=arrays.domain)
+            return request.table(arrays.table, path.name)
         replace(self, label=None, domain=None).refuse_columns(f"{path.name} holds images")
         for option in self.options:
             raise InvalidValue(f"`{option}` is for image files; {path.name} holds arrays")
-        label = one_label(list(found.frame.columns), path.name, found.label)
-        sites = column_names(list(found.frame.columns), path.name, "domain", found.domain)
+        columns = arrays.table.column_names
+        label = one_label(columns, path.name, arrays.label)
+        sites = column_names(columns, path.name, "domain", arrays.domain)
         if len(sites) > 1:
             raise InvalidValue(
                 f"`domain` must name one array, not {len(sites)}, because {path.name} holds images"
             )
-        dataset = from_arrays(
-            found.images, found.frame[label], found.frame[sites[0]], name=path.name, task=self.task
-        )
-        others = [name for name in found.frame.columns if name not in (label, *sites)]
+        groups = (cells_of(arrays.table, name).array for name in (label, sites[0]))
+        dataset = from_arrays(arrays.images, *groups, name=path.name, task=self.task)
+        others = [name for name in columns if name not in (label, *sites)]
         if not others:
             return dataset
-        whole = {name: vector for vector, own in vectors_in(others).items() for name in own}
+        whole = {name: vector for vector, parts in vectors_in(others).items() for name in parts}
         left = dict.fromkeys(whole.get(name, name) for name in others)
         note = f"left out, because {path.name} holds images: {listed(list(left))}"
         return replace(dataset, notes=(*dataset.notes, note))
 
-    def table(self, frame: pd.DataFrame, name: str) -> DomainDataset:
+    def table(self, frame: Any, name: str) -> DomainDataset:
         """Return a data frame as a dataset called `name`."""
         if "image_size" in self.options:
             raise InvalidValue("`image_size` is for images, not for tables")
@@ -167,12 +173,12 @@ class DataRequest:
         )
         return self._with_columns(dataset, "label", "domain")
 
-    def refuse_columns(self, because: str) -> None:
+    def refuse_columns(self, because: str, what: str = "tables and manifests") -> None:
         """Raise if a column is named; called for data without columns."""
         named = ("label", "domain", "image", "drop", "categorical", "by", "pool_below")
         for name in (*named, "weights_column"):
             if getattr(self, name):
-                raise InvalidValue(f"`{name}` is for tables and manifests; {because}")
+                raise InvalidValue(f"`{name}` is for {what}; {because}")
 
     def check_task(self, *, tables: bool) -> None:
         """Raise if `task` is unknown, or is regression for data whose labels are classes."""

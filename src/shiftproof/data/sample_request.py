@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, quoted
@@ -27,12 +28,12 @@ from shiftproof.data.input_forms import (
     as_ready,
 )
 from shiftproof.data.load import DataRequest
-from shiftproof.data.not_data import refuse_address
+from shiftproof.data.not_data import require_path
 from shiftproof.data.tables.array_files import array_samples, is_array_file
-from shiftproof.data.tables.cell_types import named, texts
-from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.cell_types import cells_of
+from shiftproof.data.tables.column_names import column_name
 from shiftproof.data.tables.preprocessing import unseen_notes
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.read import as_table, is_frame, read_table
 from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:
@@ -64,150 +65,163 @@ class SampleRequest:
 
     def read(self, form: InputForm, seed: int, progress: Progress = silent) -> list[Samples]:
         """Read the samples: one part per domain for a dataset name, otherwise a single part."""
-        if not isinstance(self.data, str):
-            return [self._frame(self.data, form)]
-        path = Path(self.data).expanduser()
-        if self.data in DATASETS:
+        if isinstance(self.data, str) and self.data in DATASETS:
             return self._dataset(self.data, form, seed, progress)
         if self.options:
-            raise InvalidValue(f"`options` are for dataset names, but {self.data} is a path")
-        refuse_address(self.data)
+            what = f"but {self.data} is a path" if isinstance(self.data, str) else f"not {FRAME}"
+            raise InvalidValue(f"`options` are for dataset names, {what}")
+        if not isinstance(self.data, str):
+            return [self._frame(self.data, form)]
+        path = require_path(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
         if is_array_file(path):
             return [self._array(path, form)]
-        if path.suffix.lower() == CAMERA_TRAPS and path.is_file():
-            return [self._traps(path, form, progress)]
-        if isinstance(form, TableForm):
-            if path.is_dir() or path.suffix.lower() in SUFFIXES:
-                kind = "a folder" if path.is_dir() else "an image"
-                raise DataError(f"{path} is {kind}, but the model takes rows of a table")
-            if self.image is not None:
-                raise InvalidValue("`image` is for models of images, but this one takes a table")
-            return [self._rows(read_frame(path), path.name, form)]
-        if len(form.input_shape) == 1 and path.is_file():
-            return [self._rows(read_frame(path), path.name, form)]
-        if not isinstance(form, ImageForm):
-            shape = ", ".join(map(str, form.input_shape))
+        if isinstance(form, ImageForm):
+            return [self._images(path, form, progress)]
+        suffix = path.suffix.lower()
+        if path.is_dir() or suffix in (*SUFFIXES, CAMERA_TRAPS):
+            holds = "is a folder" if path.is_dir() else "lists images"
+            holds = "is an image" if suffix in SUFFIXES else holds
+            raise DataError(f"{path} {holds}, but the model takes {_described_form(form)}")
+        if self.image is not None:
+            raise InvalidValue("`image` is for models of images, but this one takes a table")
+        if len(form.input_shape) != 1:
             raise DataError(
-                f"the model takes arrays of shape [n, {shape}]: pass a .npy file or a dataset name,"
-                f" not {path}"
+                f"the model takes {_described_form(form)}: pass a .npy file or a dataset name, not"
+                f" {path}"
             )
-        if path.is_dir():
-            return [self._folder(path, form, progress)]
-        if path.suffix.lower() in SUFFIXES:
-            if self.labelled:
-                raise DataError(f"{path} is one image, without a label; pass DIR/domain/class/*")
-            return [_images([path], form, progress)]
-        return [self._manifest(path, form, progress)]
+        return [self._rows(read_table(path), path.name, form)]
 
-    def _frame(self, frame: pd.DataFrame, form: InputForm) -> Samples:
-        if not hasattr(frame, "columns"):
+    def _frame(self, frame: Any, form: InputForm) -> Samples:
+        if not is_frame(frame):
             raise DataError(
                 f"`data` must be a path or a data frame, not {type(frame).__name__}; arrays and"
                 " lists of image files are for the model's own `predict`"
             )
-        if self.options:
-            raise InvalidValue(f"`options` are for dataset names, not for {FRAME}")
         if isinstance(form, ImageForm):
             raise DataError(f"the model takes images, not {FRAME}: pass a folder or a list of them")
-        return self._rows(frame, FRAME, form)
+        return self._rows(as_table(frame, FRAME), FRAME, form)
 
-    def _rows(self, frame: pd.DataFrame, table: str, form: InputForm) -> Samples:
-        frame = named(frame, table)
-        inputs = self._inputs(frame, table, form)
+    def _rows(self, rows: pa.Table, table: str, form: InputForm) -> Samples:
+        inputs = self._inputs(rows, table, form)
         notes: tuple[str, ...] = ()
         if isinstance(form, TableForm):
-            notes = tuple(unseen_notes(form.columns.columns, frame))
-        return replace(self._described(frame, table), inputs=inputs, notes=notes)
+            notes = tuple(unseen_notes(form.columns.columns, rows))
+        return replace(self._described(rows, table, len(rows)), inputs=inputs, notes=notes)
 
-    def _described(self, frame: pd.DataFrame, table: str) -> Samples:
+    def _described(self, rows: pa.Table, table: str, count: int) -> Samples:
         """Return the names, labels and domains of a table's rows, without inputs."""
-        names: dict[str, Sequence[Any]] = {"row": range(1, len(frame) + 1)}
-        names |= {
-            c: frame[c].tolist() for c in (column_of(frame, table, "keep", k) for k in self.keep)
-        }
-        labels = domains = None
-        if self.labelled:
-            labels = _texts(frame[column_of(frame, table, "label", self._column("label"))])
+
+        def texts(role: str) -> list[str | None]:
+            column = column_name(rows.column_names, table, role, self._column(role))
+            return cells_of(rows, column).text_list
+
+        names: dict[str, Sequence[Any]] = {"row": range(1, count + 1)}
+        for given in self.keep:
+            column = column_name(rows.column_names, table, "keep", given)
+            names[column] = _python_values(rows.column(column))
+        labels = texts("label") if self.labelled else None
+        domains = None
         plain = "by" not in self.usual  # with `by`, the column holds e.g. dates, not domains
-        if self.domain is not None or (plain and self._column("domain") in frame):
-            found = _texts(frame[column_of(frame, table, "domain", self._column("domain"))])
-            domains = ["none" if name is None else name for name in found]
-        return Samples(as_ready(np.zeros((len(frame), 0))), names, labels, domains)
+        if self.domain is not None or (plain and self._column("domain") in rows.column_names):
+            domains = ["none" if name is None else name for name in texts("domain")]
+        return Samples(as_ready(np.zeros((count, 0))), names, labels, domains)
 
     def _column(self, what: str) -> str | None:
         given: str | None = getattr(self, what)
         return given if given is not None else self.usual.get(what)
 
-    def _folder(self, folder: Path, form: ImageForm, progress: Progress) -> Samples:
-        if not self.labelled:
-            paths = list(images_below(folder))
+    def _images(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
+        """Read a folder, a list of camera traps, a single image or a manifest."""
+        labels: Sequence[str | None] | None = None
+        domains: Sequence[str] | None = None
+        notes: list[str] = []
+        names: dict[str, Sequence[Any]] = {}
+        if path.suffix.lower() == CAMERA_TRAPS or (path.is_dir() and self.labelled):
+            listed, notes = (
+                find_images(path)
+                if path.is_dir()
+                else camera_traps(path, self.domain, labelled=self.labelled)
+            )
+            paths = [image.path for image in listed]
+            domains = [image.domain for image in listed]
+            labels = [image.label for image in listed] if self.labelled else None
+        elif path.is_dir():
+            paths = list(images_below(path))
             if not paths:
-                raise DataError(f"{folder} holds no images ({', '.join(SUFFIXES[:5])}, …)")
-            return _images(paths, form, progress, relative_to=folder)
-        found, notes = find_images(folder)
-        labels, domains = [s.label for s in found], [s.domain for s in found]
-        samples = _images(
-            [s.path for s in found], form, progress, labels, domains, relative_to=folder
-        )
-        return replace(samples, notes=(*notes, *samples.notes))
+                raise DataError(f"{path} holds no images ({', '.join(SUFFIXES[:5])}, …)")
+        elif path.suffix.lower() in SUFFIXES:
+            if self.labelled:
+                raise DataError(f"{path} is one image, without a label; pass DIR/domain/class/*")
+            paths = [path]
+        else:
+            paths, described = self._manifest(path)
+            labels, domains = described.labels, described.domains
+            names = {name: described.names[name] for name in self.keep}
+        records = scan(paths, progress)
+        readable = np.array([i for i, record in enumerate(records) if record.readable], np.int64)
+        broken = [record for record in records if not record.readable]
+        if len(readable) == 0:
+            raise DataError(f"none of the {len(paths)} images can be read: {broken[0].error}")
+        if broken:
+            notes.append(
+                f"left out {len(broken)} of {len(paths)} images that cannot be read, the first"
+                f" {broken[0].path} ({broken[0].error})"
+            )
+        path_names = [str(image.relative_to(path) if path.is_dir() else image) for image in paths]
+        files = ImageFiles(records, ImageView(form.image_size, augment=False))
+        samples = Samples(files, {"path": path_names, **names}, labels, domains, tuple(notes))
+        return samples.take(readable)
 
-    def _traps(self, path: Path, form: InputForm, progress: Progress) -> Samples:
-        if not isinstance(form, ImageForm):
-            shape = ", ".join(map(str, form.input_shape))
-            raise DataError(f"{path.name} lists images, but the model takes [n, {shape}]")
-        found, notes = camera_traps(path, self.domain, labelled=self.labelled)
-        labels = [s.label for s in found] if self.labelled else None
-        samples = _images(
-            [s.path for s in found], form, progress, labels, [s.domain for s in found]
-        )
-        return replace(samples, notes=(*notes, *samples.notes))
-
-    def _manifest(self, path: Path, form: ImageForm, progress: Progress) -> Samples:
-        frame = named(read_frame(path), path.name)
-        column = column_of(frame, path.name, "image", self._column("image"))
-        described = self._described(frame, path.name)
-        codes, _ = texts(frame[column])
+    def _manifest(self, path: Path) -> tuple[list[Path], Samples]:
+        """Return the paths of the images in a manifest, and their names, labels and domains."""
+        table = read_table(path)
+        column = column_name(table.column_names, path.name, "image", self._column("image"))
+        codes, _ = cells_of(table, column).texts
         if (codes < 0).any():
             row = int(np.flatnonzero(codes < 0)[0]) + 1
             raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
-        root, _ = image_root(path, [str(value).strip() for value in frame[column][:1]])
-        paths = [root / str(value).strip() for value in frame[column]]
-        samples = _images(paths, form, progress, described.labels, described.domains)
-        kept = {name: described.names[name] for name in self.keep}
-        return replace(samples, names={**samples.names, **kept}) if kept else samples
+        values = [str(value).strip() for value in table.column(column).to_pylist()]
+        root, _ = image_root(path, values[:1])
+        described = self._described(table, path.name, len(table))
+        return [root / value for value in values], described
 
     def _array(self, path: Path, form: InputForm) -> Samples:
-        found = array_samples(
+        arrays = array_samples(
             path, self.label, self.domain, usual=self.usual, labelled=self.labelled
         )
-        if self.labelled and found.label is None:
+        if self.labelled and arrays.label is None:
             raise DataError(
                 f"{path.name} has no labels: set `label` to one of its arrays or to a .npy file, or"
                 " put labels.npy in the same folder"
             )
-        if found.images is None:
-            inputs = self._inputs(found.frame, path.name, form)
-        elif isinstance(form, TableForm):
-            inputs = form.read(found.images, table=path.name)
+        if arrays.images is None:
+            inputs = self._inputs(arrays.table, path.name, form)
         else:
-            inputs = form.read(found.images)
-        roles = {"label": found.label, "domain": found.domain}
-        named_roles = {role: name for role, name in roles.items() if name is not None}
-        named_roles |= {"by": self.usual["by"]} if "by" in self.usual else {}
-        own = None if self.domain is None else found.domain
-        plain = replace(self, label=None, domain=own, usual=named_roles)
-        described = plain._described(found.frame, path.name)
-        return replace(described, inputs=inputs)
+            given: dict[str, Any] = {"table": path.name} if isinstance(form, TableForm) else {}
+            inputs = form.read(arrays.images, **given)
+        usual = {"label": arrays.label, "domain": arrays.domain, "by": self.usual.get("by")}
+        request = replace(
+            self,
+            label=None,
+            domain=None if self.domain is None else arrays.domain,
+            usual={role: name for role, name in usual.items() if name is not None},
+        )
+        return replace(request._described(arrays.table, path.name, arrays.size), inputs=inputs)
 
-    def _inputs(self, frame: pd.DataFrame, table: str, form: InputForm) -> Inputs:
+    def _inputs(self, rows: pa.Table, table: str, form: InputForm) -> Inputs:
         """Convert the rows of a table to model inputs.
 
         Columns are found by name.  Vectors with other names than in training, and all vectors for a
         model without columns, are used in their order in the table.
         """
-        vectors = [name for own in vectors_in(frame.columns).values() for name in own]
+        parts = vectors_in(rows.column_names).values()
+        vectors = [name for components in parts for name in components]
+
+        def block() -> np.ndarray:
+            return np.stack([np.array(rows.column(name)) for name in vectors], axis=1)
+
         if not isinstance(form, TableForm):
             if not vectors:
                 shape = ", ".join(map(str, form.input_shape))
@@ -215,16 +229,16 @@ class SampleRequest:
                     f"{table} has no vectors, but the model takes [n, {shape}]: pass a Parquet file"
                     " with a list column, a table with columns v[0], v[1], …, or a .npy file"
                 )
-            return form.read(frame[vectors].to_numpy())
+            return form.read(block())
         known = [column.name for column in form.columns.columns.columns]
-        unknown = not set(known) & set(frame.columns)
+        unknown = not set(known) & set(rows.column_names)
         renamed = unknown and len(vectors) == len(known)
         if unknown and vectors and not renamed and len(vectors_in(known)) == 1:
             raise DataError(
                 f"{table} has vectors of {counted(len(vectors), 'number')}, but the model takes"
                 f" {len(known)}"
             )
-        return form.read(frame[vectors].to_numpy() if renamed else frame, table=table)
+        return form.read(block() if renamed else rows, table=table)
 
     def _dataset(self, name: str, form: InputForm, seed: int, progress: Progress) -> list[Samples]:
         request = DataRequest(name, self.options, self.label, self.domain, self.image)
@@ -234,11 +248,11 @@ class SampleRequest:
                 f"{dataset.name} has inputs of shape {dataset.input_shape}, but the model takes"
                 f" {form.input_shape}"
             )
-        found = []
+        parts = []
         for domain in dataset.domains:
             x = domain.given.x
             labels = [dataset.classes[label] for label in domain.label_array.tolist()]
-            found.append(
+            parts.append(
                 Samples(
                     x if isinstance(x, LazyInputs) else as_ready(domain.rows()),
                     {"row": range(1, len(domain) + 1)},
@@ -246,36 +260,19 @@ class SampleRequest:
                     [domain.name] * len(domain),
                 )
             )
-        return found
+        return parts
 
 
-def _images(
-    paths: Sequence[Path],
-    form: ImageForm,
-    progress: Progress,
-    labels: Sequence[str | None] | None = None,
-    domains: Sequence[str] | None = None,
-    relative_to: Path | None = None,
-) -> Samples:
-    """Return the readable images, with a note on the unreadable ones."""
-    records = scan(paths, progress)
-    good = np.array([i for i, record in enumerate(records) if record.readable], dtype=np.int64)
-    broken = [record for record in records if not record.readable]
-    if len(good) == 0:
-        raise DataError(f"none of the {len(paths)} images can be read: {broken[0].error}")
-    notes: tuple[str, ...] = ()
-    if broken:
-        notes = (
-            f"left out {len(broken)} of {len(paths)} images that cannot be read, the first"
-            f" {broken[0].path} ({broken[0].error})",
-        )
-    shown = [str(path if relative_to is None else path.relative_to(relative_to)) for path in paths]
-    files = ImageFiles(records, ImageView(form.image_size, augment=False))
-    return Samples(files, {"path": shown}, labels, domains, notes).take(good)
+def _python_values(column: pa.ChunkedArray) -> list[Any]:
+    """Return cells as Python values; whole numbers stay whole, also beside missing ones."""
+    import pandas as pd
+
+    whole = {pa.int64(): pd.Int64Dtype()}
+    values: list[Any] = column.to_pandas(types_mapper=whole.get).tolist()
+    return values
 
 
-def _texts(series: pd.Series) -> list[str | None]:
-    """Return a column as strings, with None for missing values."""
-    codes, found = texts(series)
-    lookup = [*found, None]
-    return [lookup[code] for code in codes]
+def _described_form(form: InputForm) -> str:
+    if isinstance(form, TableForm):
+        return "rows of a table"
+    return f"arrays of shape [n, {', '.join(map(str, form.input_shape))}]"

@@ -50,7 +50,7 @@ class BatchSampler:
         self._parts = parts
         self._batch_size = batch_size
         self._seed = seed
-        self._weights = None if weights is None else [own / own.mean() for own in weights]
+        self._weights = None if weights is None else [weight / weight.mean() for weight in weights]
         self._only = only if only is not None else slice(None)
         self._everything: Batch | None = None
         if batch_size == 0:
@@ -82,8 +82,8 @@ class BatchSampler:
         """Return the weights of the samples at the positions `drawn` in each part."""
         if self._weights is None:
             return None
-        own = [weight[places] for weight, places in zip(self._weights, drawn, strict=True)]
-        return torch.from_numpy(np.stack(own))
+        parts = [weight[rows] for weight, rows in zip(self._weights, drawn, strict=True)]
+        return torch.from_numpy(np.stack(parts))
 
     def _labels(self, chosen: Sequence[np.ndarray]) -> Tensor:
         pairs = zip(self._domains, chosen, strict=True)

@@ -46,13 +46,13 @@ def standardized(x: np.ndarray, categorical: np.ndarray, how: str) -> np.ndarray
     if how == WHITEN:
         return _whitened(x, categorical)
     for column in np.flatnonzero(~categorical):
-        own = x[:, column]
-        there = ~np.isnan(own)
-        values = own[there]
+        cells = x[:, column]
+        there = ~np.isnan(cells)
+        values = cells[there]
         if len(values) and (values != values[0]).any():
-            own[there] = Scaled(int(column), *statistics(values)).apply(values)[:, 0]
+            cells[there] = Scaled(int(column), *statistics(values)).apply(values)[:, 0]
         else:
-            own[there] = 0.0
+            cells[there] = 0.0
     return x
 
 
@@ -85,7 +85,7 @@ def standardized_by_site(
     `sites` gives the site of each row; None means that all rows belong to one site.
     """
     names = np.array([NEW_SITE] * len(x) if sites is None else list(sites), dtype=object)
-    found = np.empty(x.shape)
+    standard = np.empty(x.shape)
     for site in dict.fromkeys(names):
         rows = names == site
         if (count := int(rows.sum())) < FEWEST_ROWS:
@@ -94,8 +94,8 @@ def standardized_by_site(
                 f" needs at least {FEWEST_ROWS}; pass all rows of the site at once, or train"
                 " without standardizing"
             )
-        found[rows] = standardized(x[rows], categorical, how)
-    return found
+        standard[rows] = standardized(x[rows], categorical, how)
+    return standard
 
 
 def categorical_columns(dataset: DomainDataset) -> np.ndarray:
@@ -126,14 +126,14 @@ def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
         )
     categorical = categorical_columns(dataset)
     described = json.dumps([dataset.fingerprint, how])
-    made = replace(
+    changed = replace(
         dataset,
         standardize=how,
         # Features of several networks then need no further standardisation.
         preparation=None if dataset.frozen else dataset.preparation,
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
     )
-    return made.with_domains(lambda domain: _standardized_domain(domain, categorical, how))
+    return changed.with_domains(lambda domain: _standardized_domain(domain, categorical, how))
 
 
 def _standardized_domain(domain: Domain, categorical: np.ndarray, how: str) -> Domain:

@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.data.domain import as_array
+from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
 from shiftproof.metrics.outputs import NumberOutputs, Outputs
 from shiftproof.metrics.regression import domain_quantile, weighted_quantile
@@ -121,16 +121,14 @@ class HalfWidths:
         The stored predictions are in standard units (`learners.exact.held_out_arrays`), and
         `scale` converts them.  Return None unless each domain was held out as a whole.
         """
-        if "held_out.predicted" not in modules:
+        held_out = HeldOut.from_state(modules)
+        if held_out is None:
             return None
-        predicted, y, domain, fold = (
-            as_array(modules[f"held_out.{name}"]) for name in ("predicted", "y", "domain", "fold")
-        )
-        rows = [domain == own for own in np.unique(domain)]
-        if any(len(np.unique(fold[own])) > 1 for own in rows):
+        members = [held_out.domain == domain for domain in np.unique(held_out.domain)]
+        if any(len(np.unique(held_out.fold[rows])) > 1 for rows in members):
             return None
-        errors = scale * np.abs(y - predicted[:, 0].astype(float))
-        return cls.of([errors[own] for own in rows])
+        errors = scale * np.abs(held_out.y - held_out.predicted[:, 0])
+        return cls.of([errors[rows] for rows in members])
 
     def half_width(self, level: float) -> Width:
         """Return the half-width at the lowest of `LEVELS` that is not below `level`."""

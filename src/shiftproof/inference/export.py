@@ -16,7 +16,15 @@ from typing import Any
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.input_forms import ImageForm, TableForm
-from shiftproof.inference.export_tables import DOUBLE, FLOAT, OPSETS, Graph, add_ensemble
+from shiftproof.inference.export_tables import (
+    BYTE,
+    DOUBLE,
+    FLOAT,
+    OPSETS,
+    Graph,
+    add_columns,
+    add_ensemble,
+)
 from shiftproof.inference.model import TrainedModel
 from shiftproof.learners.exact import Exact
 
@@ -43,14 +51,12 @@ def description(model: TrainedModel) -> dict[str, Any]:
             "shape": ["n", *shape],
             "dtype": dtype,
         },
-        "output": {"name": _output(model), "shape": ["n"], "dtype": "float32"},
+        "output": {"name": _output(model), "shape": _output_shape(model), "dtype": "float32"},
         **({"targets": list(model.targets)} if model.targets else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
         "algorithm": model.config.algorithm,
         "backbone": model.config.extractor.get("backbone", model.config.backbone),
     }
-    if model.classes:
-        described["output"]["shape"].append(model.task.num_outputs)
     if isinstance(model.network.algorithm, Exact):
         described["members"] = model.network.algorithm.ensemble.described()
     if isinstance(model.form, TableForm):
@@ -75,6 +81,10 @@ def description(model: TrainedModel) -> dict[str, Any]:
             "a prediction depends on its batch: pass all samples of one domain at once"
         )
     return described
+
+
+def _output_shape(model: TrainedModel) -> list[Any]:
+    return ["n"] if model.target else ["n", model.task.num_outputs]
 
 
 def to_onnx(model: TrainedModel) -> bytes:
@@ -104,37 +114,39 @@ def to_onnx(model: TrainedModel) -> bytes:
 
 
 def _graph(model: TrainedModel) -> Any:
-    """Return the graph without its description."""
+    """Return the graph without its description.
+
+    The nodes of a table's columns come before a network, those of an ensemble after a frozen
+    network, if there is one.
+    """
     from onnx import helper
 
-    learner = model.network.algorithm
+    learner, form = model.network.algorithm, model.form
+    exact = isinstance(learner, Exact)
     dtype, shape = inputs_of(model)
-    names, proto = (INPUT, _output(model)), None
-    if not isinstance(learner, Exact) or model.network.stem is not None:
+    graph, last, network = Graph(form), INPUT, None
+    if isinstance(form, TableForm) and not form.raw:
+        last, dtype = add_columns(graph, form.columns, INPUT), "float32"
+        shape = (len(form.columns.feature_names),)
+    if not exact or model.network.stem is not None:
         from shiftproof.inference.export_networks import network_graph
 
         copied = TrainedModel.from_bytes(model.to_bytes(), "cpu", trust=True)
-        if not isinstance(learner, Exact):
-            return network_graph(copied, dtype, shape, names)
-        proto = network_graph(copied, dtype, shape, (INPUT, "features"))
-    graph = Graph(model.form)
-    last = add_ensemble(graph, learner.ensemble, model.task, "features" if proto else INPUT)
-    graph.nodes.append(helper.make_node("Identity", [last], [names[1]]))
-    outputs: list[Any] = ["n", model.task.num_outputs] if model.classes else ["n"]
-    output = helper.make_tensor_value_info(names[1], FLOAT, outputs)
-    if proto is not None:
-        proto.graph.node.extend(graph.nodes)
-        proto.graph.initializer.extend(graph.constants)
-        del proto.graph.output[:]
-        proto.graph.output.append(output)
-        proto.opset_import.append(helper.make_opsetid("ai.onnx.ml", OPSETS["ai.onnx.ml"]))
-        return proto
-    kind = DOUBLE if dtype == "float64" else FLOAT
-    inputs = helper.make_tensor_value_info(INPUT, kind, ["n", *shape])
+        network = network_graph(copied, dtype, shape, (last, "outputs"))
+        graph.nodes += network.graph.node
+        graph.constants += network.graph.initializer
+        last = "outputs"
+    if exact:
+        last = add_ensemble(graph, learner.ensemble, model.task, last)
+    graph.nodes.append(helper.make_node("Identity", [last], [_output(model)]))
+    kind = {"float64": DOUBLE, "float32": FLOAT, "uint8": BYTE}[inputs_of(model)[0]]
+    inputs = helper.make_tensor_value_info(INPUT, kind, ["n", *inputs_of(model)[1]])
+    output = helper.make_tensor_value_info(_output(model), FLOAT, _output_shape(model))
     return helper.make_model(
         helper.make_graph(graph.nodes, "model", [inputs], [output], graph.constants),
         opset_imports=[helper.make_opsetid(domain, number) for domain, number in OPSETS.items()],
-        ir_version=9,
+        functions=[] if network is None else network.functions,
+        ir_version=10,
     )
 
 

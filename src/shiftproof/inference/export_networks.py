@@ -13,68 +13,25 @@ from torch import Tensor, nn
 
 from shiftproof.core.types import REGRESSION, Task
 from shiftproof.data.domain import as_numbers
-from shiftproof.data.input_forms import TableForm
-from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, OneHot, Scaled
+from shiftproof.inference.export_tables import OPSETS
 from shiftproof.inference.model import TrainedModel
 from shiftproof.models.risk import class_probabilities
 
 
-class ColumnsLayer(nn.Module):
-    """`FittedColumns.apply` as a layer.
+class Outputs(nn.Module):
+    """Map from inputs [n, …] to class probabilities [n, c], or to numbers [n]."""
 
-    Cells [n, columns] float64, categories by their codes, NaN for missing → [n, features] float32.
-    Each feature depends on one column and is scaled, one-hot, or an indicator of missing values.
-    All three are computed, and `kind` selects one.
-    """
-
-    column: Tensor
-    kind: Tensor
-    code: Tensor
-    median: Tensor
-    mean: Tensor
-    std: Tensor
-
-    def __init__(self, columns: FittedColumns) -> None:
+    def __init__(self, network: nn.Module, task: Task) -> None:
         super().__init__()
-        features: list[tuple[float, ...]] = []  # column, kind, code, median, mean, std
-        for part in columns.parts:
-            if isinstance(part, Scaled):
-                features.append((part.column, 0, 0, part.median, part.mean, part.std))
-            elif isinstance(part, OneHot):
-                features += [(part.column, 1, code, 0, 0, 1) for code in part.codes]
-            else:
-                features.append((part.column, 2, 0, 0, 0, 1))
-        names = ("column", "kind", "code", "median", "mean", "std")
-        for name, values in zip(names, torch.tensor(features, dtype=torch.float64).T, strict=True):
-            self.register_buffer(name, values.long() if name in names[:2] else values.contiguous())
-
-    def forward(self, cells: Tensor) -> Tensor:
-        """Return the features of the cells."""
-        x = cells[:, self.column]
-        # Halved as in `Scaled`, to avoid overflow.
-        scaled = torch.where(x.isnan(), self.median, x) / 2 - self.mean / 2
-        scaled = (scaled / (self.std / 2)).clamp(-FARTHEST, FARTHEST)
-        hot = torch.eq(x, self.code).double()
-        marks = torch.where(self.kind == 1, hot, x.isnan().double())
-        return torch.where(self.kind == 0, scaled, marks).float()
-
-
-class ExportedModel(nn.Module):
-    """Map from stored inputs to class probabilities, or to numbers."""
-
-    def __init__(self, network: nn.Module, columns: FittedColumns | None, task: Task) -> None:
-        super().__init__()
-        self.task = task
-        self.columns = None if columns is None else ColumnsLayer(columns)
-        self.network = network
+        self.network, self.task = network, task
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """Return probabilities [n, c], or numbers [n] or [n, k], for inputs [n, …]."""
-        x = inputs if self.columns is None else self.columns(inputs)
+        """Return the outputs of inputs, or of the features of a table."""
+        outputs: Tensor = self.network(inputs)
         if self.task.kind == REGRESSION:
-            numbers: Tensor = self.task.in_units(self.network(x).double())
+            numbers: Tensor = self.task.in_units(outputs.double())
             return numbers.float()
-        return class_probabilities(self.network(x))
+        return class_probabilities(outputs)
 
 
 class Features(nn.Module):
@@ -101,11 +58,9 @@ def network_graph(
         shape: the shape of one input.
         names: the names of the input and of the output.
     """
-    form, network = model.form, model.network
-    columns = form.columns if isinstance(form, TableForm) and not form.raw else None
+    network: Any = model.network
     exact = network.algorithm.exact
-    layers: Any = network.stem if exact else network
-    module = Features(layers) if exact else ExportedModel(layers, columns, model.task)
+    module = Features(network.stem) if exact else Outputs(network, model.task)
     example = torch.zeros(2, *shape, dtype=getattr(torch, dtype))
     # Without a maximum, PyTorch 2.7 fails to prove that the size is not 2^63 − 1.
     count = torch.export.Dim("n", min=1, max=2**31)
@@ -117,6 +72,7 @@ def network_graph(
             output_names=[names[1]],
             dynamic_shapes=({0: count},),
             dynamo=True,
+            opset_version=OPSETS[""],
             verbose=False,
         )
     proto = program.model_proto  # type: ignore[union-attr]

@@ -17,7 +17,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import listed, reason_of
 from shiftproof.core.types import Task
 from shiftproof.data.input_forms import InputForm, TableForm
-from shiftproof.data.tables.preprocessing import FittedColumns, Scaled
+from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
 from shiftproof.learners import criterion, exact
 from shiftproof.learners.encoding import MISSING, Encoder
 from shiftproof.learners.ensemble import Ensemble
@@ -27,7 +27,7 @@ from shiftproof.learners.table_models import LinearModel, TreeModel, boosting_mo
 # Versions of ONNX's operators and of those of its domain for machine learning.
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 # Codes of element types in ONNX.
-FLOAT, INTEGER, DOUBLE = 1, 7, 11
+FLOAT, BYTE, INTEGER, DOUBLE = 1, 2, 7, 11
 # Rows for the comparison, and the largest difference of probabilities (float32 against float64).
 ROWS, LARGEST_DIFFERENCE = 512, 1e-4
 
@@ -213,6 +213,24 @@ def _outside(graph: Graph, model: TreeModel, features: str) -> str:
     position = graph.cast(graph("Where", known, following, np.float64(codes - 1)), INTEGER)
     position = graph("Add", position, np.arange(sets) * codes)
     return graph("Gather", np.append(~model.sets.ravel(), True).astype(np.float64), position)
+
+
+def add_columns(graph: Graph, columns: FittedColumns, cells: str) -> str:
+    """Add what `FittedColumns.apply` computes: cells [n, columns] → features [n, k], in float32."""
+    features = []
+    for part in columns.parts:
+        cell = graph.columns(cells, np.array([part.column]))
+        if isinstance(part, Scaled):
+            cell = graph("Where", graph("IsNaN", cell), np.float64(part.median), cell)
+            # Halved as in `Scaled`, to avoid overflow.
+            apart = graph("Sub", graph("Div", cell, np.float64(2)), np.float64(part.mean / 2))
+            scaled = graph("Div", apart, np.float64(part.std / 2))
+            features.append(graph("Clip", scaled, np.float64(-FARTHEST), np.float64(FARTHEST)))
+        else:
+            codes = np.array(getattr(part, "codes", ()), dtype=np.float64)
+            marks = graph("Equal", cell, codes) if len(codes) else graph("IsNaN", cell)
+            features.append(graph.cast(marks, DOUBLE))
+    return graph.cast(graph("Concat", *features, axis=1), FLOAT)
 
 
 def _texts(model: EstimatorModel) -> list[str]:

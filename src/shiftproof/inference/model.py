@@ -47,11 +47,11 @@ from shiftproof.inference.model_file import (
     MODEL,
     model_bytes,
     read_model,
-    under,
     valid_model,
     why_missing,
 )
 from shiftproof.inference.typicality import Typicality
+from shiftproof.learners.array_model import under
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact
@@ -155,20 +155,23 @@ class RowPredictor:
         self.algorithm = algorithm
 
     def answers(
-        self, inputs: Inputs, form: InputForm, device: str, workers: int | None
+        self,
+        subset: EvaluationSet,
+        form: InputForm,
+        device: str,
+        workers: int | None = None,
+        *,
+        answered: bool = True,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield representations, and probabilities or numbers in label units, batch by batch."""
-        subset = without_labels(inputs)
+        """Yield representations, and probabilities or numbers in label units, batch by batch.
+
+        The probabilities or numbers are left out unless `answered`.
+        """
         for rows in batches_of(subset):
             x = np.asarray(subset.domain.rows(rows))
-            yield represented_rows(x, form), self.answer(as_float_rows(x))
-
-    def described(
-        self, subset: EvaluationSet, form: InputForm, device: str, *, answered: bool
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the representations of training samples; probabilities are not needed."""
-        for rows in batches_of(subset):
-            yield represented_rows(subset.domain.rows(rows), form), np.empty((len(rows), 0))
+            seen = form.features(x) if isinstance(form, TableForm) else x.reshape(len(x), -1)
+            outputs = self.answer(as_float_rows(x)) if answered else np.empty((len(x), 0))
+            yield as_float_rows(seen), outputs
 
     def answer(self, x: np.ndarray) -> np.ndarray:
         """Return probabilities [n, c] as float32, or numbers in label units."""
@@ -187,12 +190,6 @@ def without_labels(inputs: Inputs) -> EvaluationSet:
     """Return all inputs as samples of one domain, with labels 0 that are not used."""
     domain = Domain("inputs", inputs, np.zeros(len(inputs), dtype=np.int64))
     return EvaluationSet(domain.name, domain, np.arange(len(domain)))
-
-
-def represented_rows(x: np.ndarray, form: InputForm) -> np.ndarray:
-    """Return the representations for typicality of stored inputs, [n, k] as float32."""
-    seen = form.features(x) if isinstance(form, TableForm) else x.reshape(len(x), -1)
-    return as_float_rows(seen)
 
 
 @dataclass(frozen=True)
@@ -334,7 +331,7 @@ class TrainedModel:
         """Return the probabilities or numbers, the typicality, and which inputs are far."""
         network, ready = self.ready(inputs, sites, workers)
         answers, p_values, done = [], [], 0
-        for seen, answer in network.answers(ready, self.form, self.device, workers):
+        for seen, answer in network.answers(without_labels(ready), self.form, self.device, workers):
             answers.append(answer if self.target else self._updated(answer, seen))
             unknown = np.full(len(seen), np.nan)
             p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
@@ -486,12 +483,13 @@ class TrainedModel:
             raise ValueError(
                 f"inputs of shape {form.input_shape} for a network of {task.input_shape}"
             )
+        width = len(form.columns.feature_names) if isinstance(form, TableForm) else 0
         if strange := [name for name in arrays if not name.startswith(PREFIXES)]:
             raise ValueError(f"it has unknown arrays: {listed(strange)}")
         stored = under(TYPICALITY, arrays)
-        typicality = Typicality.from_arrays(stored) if stored or not config.private else None
-        if typicality and isinstance(form, TableForm):
-            typicality.require_width(len(form.columns.feature_names))
+        typicality = None
+        if stored or not config.private:
+            typicality = Typicality.from_arrays(stored, {"features": width} if width else {})
         learner = None
         if exact:
             learner = build_exact(built, task)
@@ -529,7 +527,6 @@ class TrainedModel:
             next(map(HalfWidths.from_json, described.get("half_widths", ())), None),
             described.get("held_out_accuracy", {}),
         )
-        width = len(form.columns.feature_names) if isinstance(form, TableForm) else 0
         if model.update is not None and (model.update.columns >= width).any():
             raise ValueError(f"the update of the model needs more than its {width} features")
         return model

@@ -14,7 +14,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import safetensors.numpy
@@ -27,6 +27,7 @@ from shiftproof.core.space import Regime
 from shiftproof.core.text import counted, reason_of
 from shiftproof.core.types import CROSS_ENTROPY, Task
 from shiftproof.data.tables.preprocessing import PARTS, Column
+from shiftproof.learners.array_model import require
 from shiftproof.training.config import RunConfig
 from shiftproof.training.run_folder import MODEL as MODEL
 
@@ -120,18 +121,6 @@ def why_missing(path: Path) -> str:
     )
 
 
-T = TypeVar("T")
-
-
-def under(prefix: str, tensors: Mapping[str, T]) -> dict[str, T]:
-    """Return the tensors whose names begin with `prefix`, with the prefix removed."""
-    return {
-        name.removeprefix(prefix): tensor
-        for name, tensor in tensors.items()
-        if name.startswith(prefix)
-    }
-
-
 _TASK = typing.get_type_hints(Task, localns={"Regime": Regime})
 _FORM: dict[str, dict[str, Any]] = {
     "table": {
@@ -207,30 +196,30 @@ def check_header(described: Mapping[str, Any]) -> None:
     RunConfig.from_json(described["config"])
     _check_form(described["form"])
     task, classes = described["task"], described["classes"]
-    _require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
-    _require(len(set(classes)) == len(classes), "a class occurs twice")
-    _require(len(classes) == task["num_classes"], "classes and task.num_classes differ")
-    _require(bool(classes) != bool(described.get("targets")), "it has neither classes nor targets")
+    require(all(size > 0 for size in task["input_shape"]), "task.input_shape must be positive")
+    require(len(set(classes)) == len(classes), "a class occurs twice")
+    require(len(classes) == task["num_classes"], "classes and task.num_classes differ")
+    require(bool(classes) != bool(described.get("targets")), "it has neither classes nor targets")
     loss = described["config"].get("loss", CROSS_ENTROPY)
-    _require(loss == task.get("loss", CROSS_ENTROPY), "config.loss and task.loss differ")
-    _require((loss == CROSS_ENTROPY) == bool(classes), "loss and classes do not fit each other")
+    require(loss == task.get("loss", CROSS_ENTROPY), "config.loss and task.loss differ")
+    require((loss == CROSS_ENTROPY) == bool(classes), "loss and classes do not fit each other")
     center, scale = task.get("center", (0.0,)), task.get("scale", (1.0,))
-    _require(all(map(math.isfinite, center)), "task.center must be finite")
-    _require(all(0 < each < math.inf for each in scale), "task.scale must be positive")
+    require(all(map(math.isfinite, center)), "task.center must be finite")
+    require(all(0 < each < math.inf for each in scale), "task.scale must be positive")
     targets, widths = described.get("targets", ()), described.get("half_widths", ())
-    _require(len(center) == len(scale) == 1, "task.center and task.scale must have one entry")
-    _require(max(len(targets), len(widths)) <= 1, "it predicts more than one number")
-    _require(task["num_domains"] > 0, "task.num_domains must be positive")
-    _require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
-    _require(not ("half_widths" in described and classes), "classes have no half_widths")
+    require(len(center) == len(scale) == 1, "task.center and task.scale must have one entry")
+    require(max(len(targets), len(widths)) <= 1, "it predicts more than one number")
+    require(task["num_domains"] > 0, "task.num_domains must be positive")
+    require(0 < described.get("temperature", 1.0) < math.inf, "temperature must be positive")
+    require(not ("half_widths" in described and classes), "classes have no half_widths")
     if "label_shift" in described:
         own = described["label_shift"]
         lengths = {len(own[name]) for name in ("shares", "bias", "error")}
-        _require(lengths == {len(classes)}, "label_shift and classes differ")
-        _require(own["domains"] > 1, "label_shift.domains must be at least 2")
+        require(lengths == {len(classes)}, "label_shift and classes differ")
+        require(own["domains"] > 1, "label_shift.domains must be at least 2")
     if "update" in described:
         own = len(described["update"]["intercepts"])
-        _require(own == len(classes), "update and classes differ")
+        require(own == len(classes), "update and classes differ")
 
 
 def _check_form(form: Mapping[str, Any]) -> None:
@@ -240,9 +229,9 @@ def _check_form(form: Mapping[str, Any]) -> None:
         return  # from a newer version: `form_from_json` raises
     conform_fields(form, _FORM[kind], "form", optional=("notes", "raw", "standardize"))
     if kind == "images":
-        _require(form["image_size"] > 0, "form.image_size must be positive")
+        require(form["image_size"] > 0, "form.image_size must be positive")
     elif kind == "tensor":
-        _require(all(size > 0 for size in form["shape"]), "form.shape must be positive")
+        require(all(size > 0 for size in form["shape"]), "form.shape must be positive")
     else:
         for position, column in enumerate(form["columns"]):
             hints = typing.get_type_hints(Column)
@@ -251,11 +240,6 @@ def _check_form(form: Mapping[str, Any]) -> None:
             where = f"form.parts[{position}]"
             conform(part, Mapping[str, Any], where)
             conform(part.get("kind"), str, f"{where}.kind")
-            _require(part["kind"] in PARTS, f"{where}.kind is unknown")
+            require(part["kind"] in PARTS, f"{where}.kind is unknown")
             hints = typing.get_type_hints(PARTS[part["kind"]])
             conform_fields(part, {"kind": str, **hints}, where)
-
-
-def _require(holds: bool, message: str) -> None:
-    if not holds:
-        raise ValueError(message)

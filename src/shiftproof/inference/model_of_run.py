@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -71,22 +71,30 @@ def trained_model(
     splits = config.training_splits(dataset)
     # Learners that are fitted at once are calibrated on whole held-out domains.
     tempered = classes and not exact
-    # A private model stores nothing of its training domains but the temperature.
-    parts = Split._fields if not config.private else ("out",) if tempered else ()
-    trained_on, out = _described(
-        network, dataset, splits, parts, form, config.device, progress, tempered
+    # The splits are in random order, so the first rows are a random sample.
+    inside, outside = (
+        [
+            EvaluationSet(domain.name, domain, rows[:MOST_SAMPLES])
+            for domain in dataset.domains
+            if domain.name in splits and len(rows := getattr(splits[domain.name], part))
+        ]
+        for part in Split._fields
     )
+    about = (form, config.device, progress)
+    out = {}
+    # A private model stores nothing of its training domains but the temperature.
+    if tempered or not config.private:
+        out = _seen(network, outside, *about, tempered)
     typicality = None
     if not config.private:
+        trained_on = {name: own[0] for name, own in _seen(network, inside, *about, False).items()}
+        held_out_rows = {name: own[0] for name, own in out.items()}
         # Without held-out samples, training samples are used, which look slightly more typical.
-        seen = [
-            {name: own.representation for name, own in domains.items()}
-            for domains in (trained_on, out or trained_on)
-        ]
-        typicality = Typicality.fit(*seen)
+        typicality = Typicality.fit(trained_on, held_out_rows or trained_on)
     if tempered:
+        labels = {own.name: own.domain.label_array[own.index] for own in outside}
         network.temperature = held_out_temperature(
-            {name: (own.probabilities, own.labels) for name, own in out.items()}
+            {name: (probabilities, labels[name]) for name, (_, probabilities) in out.items()}
         )
     if isinstance(dataset, FrozenFeatures):
         from shiftproof.inference.predictor import with_stem
@@ -115,50 +123,28 @@ def _accuracies(held_out: HeldOut, domains: Sequence[str]) -> dict[str, float]:
     """Return the accuracy on the rows of each training domain by models trained without them."""
     right = held_out.predicted.argmax(axis=1) == held_out.y
     return {
-        domains[code]: float(right[held_out.domain == code].mean()) for code in held_out.domains
+        domains[code]: float(right[held_out.domain == code].mean())
+        for code in np.unique(held_out.domain)
     }
 
 
-class _Seen(NamedTuple):
-    """Representations, probabilities if needed, and labels of samples."""
-
-    representation: np.ndarray
-    probabilities: np.ndarray
-    labels: np.ndarray
-
-
-def _described(
+def _seen(
     network: Predictor | RowPredictor,
-    dataset: DomainDataset,
-    splits: Mapping[str, Split],
-    parts: Sequence[str],
+    subsets: Sequence[EvaluationSet],
     form: InputForm,
     device: str,
     progress: Progress,
-    tempered: bool,
-) -> tuple[dict[str, _Seen], dict[str, _Seen]]:
-    """Return what the model makes of some training and held-out samples of each training domain.
-
-    Only the given `parts` of the splits are read; the held-out part has probabilities if
-    `tempered`.
-    """
-    # The splits are in random order, so the first rows are a random sample.
-    subsets = [
-        (part, EvaluationSet(domain.name, domain, rows))
-        for part in parts
-        for domain in dataset.domains
-        if domain.name in splits and len(rows := getattr(splits[domain.name], part)[:MOST_SAMPLES])
-    ]
-    total, done = sum(len(subset.index) for _, subset in subsets), 0
-    seen: dict[str, dict[str, _Seen]] = {part: {} for part in Split._fields}
-    for part, subset in subsets:
+    answered: bool,
+) -> dict[str, tuple[np.ndarray, np.ndarray]]:
+    """Return the representations of the samples of each domain, and probabilities if `answered`."""
+    total, done = sum(len(subset.index) for subset in subsets), 0
+    seen = {}
+    for subset in subsets:
         batches = []
-        answered = tempered and part == "out"
-        for batch in network.described(subset, form, device, answered=answered):
+        for batch in network.answers(subset, form, device, answered=answered):
             batches.append(batch)
             done += len(batch[0])
             progress("describing the training domains", done, total)
-        representation, chances = map(np.concatenate, zip(*batches, strict=True))
-        labels = subset.domain.label_array[subset.index]
-        seen[part][subset.name] = _Seen(representation, chances, labels)
-    return seen["in_"], seen["out"]
+        representations, probabilities = map(np.concatenate, zip(*batches, strict=True))
+        seen[subset.name] = representations, probabilities
+    return seen

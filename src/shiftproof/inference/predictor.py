@@ -19,7 +19,7 @@ from shiftproof.data.input_forms import InputForm, Inputs, ReadyInputs, TableFor
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
 from shiftproof.data.within_domain import standardized_by_site
 from shiftproof.inference.model import RowPredictor, without_labels
-from shiftproof.inference.model_file import under
+from shiftproof.learners.array_model import under
 from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import class_probabilities
 from shiftproof.models.side_by_side import StandardUnits
@@ -92,26 +92,25 @@ class Predictor(nn.Module):
             own = under(f"{part}.", weights)
             module.load_state_dict({name: as_tensor(value) for name, value in own.items()})
 
-    def described(
-        self, subset: EvaluationSet, form: InputForm, device: str, *, answered: bool
+    def answers(
+        self,
+        subset: EvaluationSet,
+        form: InputForm,
+        device: str,
+        workers: int | None = None,
+        *,
+        answered: bool = True,
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the representations of training samples, and their probabilities if `answered`."""
-        for x, _ in read_in_order(subset, reading_threads(None)):
-            none = np.empty((len(x), 0))
+        """Yield representations, and probabilities or numbers in label units, batch by batch.
+
+        The probabilities or numbers are left out unless `answered`.
+        """
+        task = self.algorithm.task
+        for x, _ in read_in_order(subset, reading_threads(workers)):
             if isinstance(form, TableForm) and not answered:
-                yield as_float_rows(form.features(as_array(x))), none
+                yield as_float_rows(form.features(as_array(x))), np.empty((len(x), 0))
                 continue
             seen, logits = self.seen(x.to(device), form)
-            chances = class_probabilities(logits.double()).numpy() if answered else none
-            yield seen.numpy(), chances
-
-    def answers(
-        self, inputs: Inputs, form: InputForm, device: str, workers: int | None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield representations, and probabilities or numbers in label units, batch by batch."""
-        for x, _ in read_in_order(without_labels(inputs), reading_threads(workers)):
-            seen, logits = self.seen(x.to(device), form)
-            task = self.algorithm.task
             if task.kind == CLASSIFICATION:
                 yield seen.numpy(), class_probabilities(logits).numpy()
             else:

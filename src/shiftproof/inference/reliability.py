@@ -37,22 +37,14 @@ def reliability(outputs: Outputs, level: float = LEVEL) -> list[Bin]:
         probability = outputs.probabilities.max(axis=1)
         happened = outputs.probabilities.argmax(axis=1) == outputs.labels
     # As in scikit-learn's `calibration_curve`, a probability on an edge belongs to the lower bin.
-    place = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], probability)
-    found = []
-    for number in range(BINS):
-        rows = place == number
-        if rows.any():
-            share = share_estimate(happened[rows], level)
-            found.append(
-                Bin(
-                    float(probability[rows].mean()),
-                    share.value,
-                    share.low,
-                    share.high,
-                    int(rows.sum()),
-                )
-            )
-    return found
+    bins = np.searchsorted(np.linspace(0, 1, BINS + 1)[1:-1], probability)
+    points = []
+    for number in np.unique(bins):
+        rows = bins == number
+        share = share_estimate(happened[rows], level)
+        mean = float(probability[rows].mean())
+        points.append(Bin(mean, share.value, share.low, share.high, int(rows.sum())))
+    return points
 
 
 # Most bins of numbers, and fewest rows of one.

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from shiftproof.core.errors import CheckpointError
+from shiftproof.learners.array_model import ArrayModel, Part, require
 
 # A sample is far if at most this share of held-out samples is at least as far.
 FAR = 0.01
@@ -35,7 +37,7 @@ ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
-class Typicality:
+class Typicality(ArrayModel):
     """A description of the training domains in the model's representation.
 
     `means` [domains, k], `whitening` [k, k] with whitening · whiteningᵀ = Σ⁻¹, and the sorted
@@ -45,6 +47,12 @@ class Typicality:
     means: np.ndarray
     whitening: np.ndarray
     distances: np.ndarray
+
+    parts: ClassVar = {
+        "means": Part("f8", ("domains", "features")),
+        "whitening": Part("f4", ("features", "features")),
+        "distances": Part("f8", ("samples",)),
+    }
 
     @classmethod
     def fit(
@@ -96,28 +104,10 @@ class Typicality:
         low: np.ndarray = p_value <= max(FAR, 1 / (len(self.distances) + 1)) + 1e-12
         return low
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays by name; `whitening`, the largest, as float32, without loss."""
-        return {**vars(self), "whitening": self.whitening.astype(np.float32)}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> Typicality:
-        """Rebuild from the result of `arrays`; raise `ValueError` for wrong shapes or order."""
-        found = cls(**{name: array.astype(np.float64) for name, array in arrays.items()})
-        if found.means.ndim != 2 or found.distances.ndim != 1 or not len(found.means):
-            raise ValueError("the typicality has means or distances of a wrong shape")
-        if (np.diff(found.distances) < 0).any():
-            raise ValueError("the distances of the typicality are not sorted")
-        found.require_width(found.means.shape[1])
-        return found
-
-    def require_width(self, width: int) -> None:
-        """Raise `ValueError` unless the typicality is for representations [n, width]."""
-        if self.means.shape[1] != width or self.whitening.shape != (width, width):
-            raise ValueError(
-                f"the typicality describes {self.means.shape[1]} features with a matrix of shape"
-                f" {tuple(self.whitening.shape)}, but the model has {width}"
-            )
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise `ValueError` unless the distances are sorted and there is a domain."""
+        require((np.diff(self.distances) >= 0).all(), "the distances are not sorted")
+        require(len(self.means) > 0, "the typicality describes no domain")
 
 
 def _large_enough(domains: Sequence[np.ndarray]) -> list[np.ndarray]:

@@ -16,9 +16,16 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from shiftproof.information.base import Counts, Estimate, Estimator, Parts, Shift, few_rows
+from shiftproof.information.base import (
+    Counts,
+    Estimate,
+    Estimator,
+    Parts,
+    Shift,
+    few_rows,
+    mutual_information,
+)
 from shiftproof.information.classifiers import CrossFitted
-from shiftproof.information.counts import mutual_information
 from shiftproof.information.dimensions import Matching, match_dimensions
 from shiftproof.statistics.sample import LogRatio, Sample, checked
 

@@ -96,17 +96,18 @@ def cross_fit(models: Sequence[Model], target: Target, fold: Ints, *, shrunk: bo
     the weights sum to at least 1, and predictions differ from the true ones only by variance.
     """
     folds, n, log_prior = int(fold.max()) + 1, len(fold), np.log(target.prior)
-    shape = (n, target.groups, target.classes)
+    groups = target.groups
+    shape = (n, groups, target.classes)
     fitted, refitted = np.empty(shape), np.empty((folds - 1, *shape))
     members = [np.flatnonzero(fold == k) for k in range(folds)]
 
     def predictions(train: Ints, where: Ints) -> Floats:
         """Return log q_c/prior of every model c, fitted on the rows `train`: [c, ·, G, C]."""
         logs: list[Floats] = []
-        if target.groups == 1 or shrunk:
+        if groups == 1 or shrunk:
             of_all = (model.alone(target, train, where)[:, None] for model in models)
             logs += [np.broadcast_to(one, (len(where), *shape[1:])) for one in of_all]
-        if target.groups > 1:
+        if groups > 1:
             logs += [model.by_group(target, train, where) for model in (*models, Shares())]
         return np.stack(logs) - log_prior if logs else np.zeros((0, len(where), *shape[1:]))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
@@ -61,11 +61,11 @@ class ArrayModel:
             if part.below and not _within(arrays[name], known[part.below]):
                 raise ValueError(f"{name} must be in 0, …, {known[part.below] - 1}")
         model = cls(**arrays, **others)
-        model.check()
+        model.check(known)
         return model
 
-    def check(self) -> None:
-        """Raise `ValueError` unless the values of the arrays fit each other."""
+    def check(self, sizes: Mapping[str, int]) -> None:
+        """Raise `ValueError` unless the arrays fit each other; `sizes` are all dimensions."""
 
 
 def _within(array: np.ndarray, size: int) -> bool:
@@ -76,3 +76,15 @@ def require(holds: Any, message: str) -> None:
     """Raise `ValueError` with the message unless a condition holds."""
     if not holds:
         raise ValueError(message)
+
+
+T = TypeVar("T")
+
+
+def under(prefix: str, tensors: Mapping[str, T]) -> dict[str, T]:
+    """Return the tensors whose names begin with `prefix`, with the prefix removed."""
+    return {
+        name.removeprefix(prefix): tensor
+        for name, tensor in tensors.items()
+        if name.startswith(prefix)
+    }

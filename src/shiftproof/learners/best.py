@@ -10,12 +10,13 @@ import numpy as np
 
 from shiftproof.core.space import hparam
 from shiftproof.core.types import CLASSIFICATION
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.boosting import BoostingCandidate
 from shiftproof.learners.candidate import LOG_LOSS, MOST_FOLDS, Candidate, Judged, judge, size_of
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.exact import Exact
 from shiftproof.learners.forest import ForestCandidate
 from shiftproof.learners.linear import LinearCandidate
 from shiftproof.learners.samples import Samples

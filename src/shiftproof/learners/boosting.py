@@ -11,10 +11,11 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, Int, hparam
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.exact import Exact
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.table_models import TreeModel, boosting_model
 
@@ -39,14 +40,12 @@ class BoostingCandidate(Candidate):
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the longest sequence and predict after each number of trees."""
         model = self._fitted(train, max(self.variants), seed)
-        if not train.classes:
-            stages = enumerate(model.staged_predict(x), start=1)
-            numbers = {trees: p for trees, p in stages if trees in self.variants}
-            return np.stack([numbers[variant][:, None] for variant in self.variants])
-        stages = enumerate(model.staged_predict_proba(x), start=1)
-        by_length = {trees: p for trees, p in stages if trees in self.variants}
+        staged = model.staged_predict_proba if train.classes else model.staged_predict
+        stages = enumerate(staged(x), start=1)
+        by_length = {trees: p.reshape(len(x), -1) for trees, p in stages if trees in self.variants}
+        known = getattr(model, "classes_", ())
         return np.stack(
-            [in_all_classes(by_length[v], model.classes_, train.classes) for v in self.variants]
+            [in_all_classes(by_length[variant], known, train) for variant in self.variants]
         )
 
     def seconds(self, size: Size) -> float:

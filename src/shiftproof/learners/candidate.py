@@ -88,10 +88,17 @@ class Candidate(ABC):
         return found
 
 
-def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np.ndarray:
-    """Expand predictions [n, len(classes)] to [n, total], with 0 for the other classes."""
-    spread = np.zeros((len(predicted), total))
-    spread[:, classes] = predicted
+def in_all_classes(
+    predicted: np.ndarray, known: Sequence[int] | np.ndarray, train: Samples
+) -> np.ndarray:
+    """Expand probabilities [n, k] of known classes to all classes, with 0 for the others.
+
+    Numbers [n, 1] are returned unchanged.
+    """
+    if not len(known):
+        return predicted
+    spread = np.zeros((len(predicted), train.classes))
+    spread[:, known] = predicted
     return spread
 
 
@@ -99,52 +106,32 @@ def in_all_classes(predicted: np.ndarray, classes: np.ndarray, total: int) -> np
 MOST_FOLDS = 5
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Scores of predictions on held-out domains: unweighted means over domains.
+def held_out_scores(predicted: np.ndarray, samples: Samples) -> tuple[float, float]:
+    """Return the risk and the score of predictions [n, k] by models not trained on the domains.
 
-    ``risk`` is the log loss or the regression loss, and ``score`` the accuracy or R²
-    (`learners.criterion`).  Sample weights count in ``risk``, not in ``score``.
+    Both are unweighted means over domains.  The risk is the log loss or the regression loss, and
+    the score the accuracy or R² (`learners.criterion`).  Sample weights count in the risk only.
     """
-
-    risk: float
-    score: float
-
-
-def held_out_scores(predicted: np.ndarray, samples: Samples) -> HeldOut:
-    """Score predictions [n, k], each by a model not trained on the row's domain."""
     criterion = criterion_of(samples)
     _, place = np.unique(samples.domain, return_inverse=True)
     weights = samples.weights()
     losses = weights * criterion.losses(predicted, samples)
     by_domain = np.bincount(place, losses) / np.bincount(place, weights)
     known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
-    score = float(np.mean(known)) if known else np.nan
-    return HeldOut(float(by_domain.mean()), score)
+    return float(by_domain.mean()), float(np.mean(known)) if known else np.nan
 
 
 def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
-    """Return the mean badness of predictions [n, classes] over domains; lower is better.
+    """Return the mean badness of probabilities [n, classes] over domains; lower is better.
 
     Domains where the score is undefined are skipped.
     """
-    found = domain_badness(metric, predicted, samples)
-    if np.isnan(found).all():
+    asked = METRICS.get(metric)
+    by_domain = (Outputs(predicted[rows], samples.y[rows]) for rows in samples.rows_by_domain())
+    values = [value for value in map(asked.score, by_domain) if value is not None]
+    if not values:
         raise DataError(f"`metric` {metric} is undefined in every training domain; use another")
-    return float(np.nanmean(found))
-
-
-def domain_badness(metric: str, predicted: np.ndarray, samples: Samples) -> np.ndarray:
-    """Return the badness of predictions [n, classes] in each domain; NaN where undefined."""
-    found, asked = [], METRICS.get(metric)
-    losses = None if samples.classes else criterion_of(samples).losses(predicted, samples)
-    for rows in samples.rows_by_domain():
-        if losses is not None:  # regression is scored by the criterion's loss only
-            found.append(float(np.average(losses[rows], weights=samples.weights()[rows])))
-            continue
-        value = asked.score(Outputs(predicted[rows], samples.y[rows]))
-        found.append(np.nan if value is None else asked.loss(value))
-    return np.array(found)
+    return float(np.mean([asked.loss(value) for value in values]))
 
 
 @dataclass(frozen=True)
@@ -159,7 +146,8 @@ class Judged:
     variant: Any
     temperature: float
     predicted: np.ndarray
-    scores: HeldOut
+    risk: float
+    score: float
     seconds: float
 
     def fitted(self, samples: Samples, seed: int, weight: float = 1.0) -> Member:
@@ -174,8 +162,8 @@ class Judged:
             label,
             weight,
             self.temperature,
-            self.scores.risk,
-            self.scores.score,
+            self.risk,
+            self.score,
             model,
             seconds,
         )
@@ -184,8 +172,8 @@ class Judged:
 def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
     """Select the variant with the best score over held-out domains, all domains weighted equally.
 
-    The score is the loss of the criterion, or `metric` if it is another.  Ties, common for scores
-    such as accuracy, go to the variant with the lower loss.
+    The score is the loss of the criterion, or of classes `metric` if it is another.  Ties, common
+    for scores such as accuracy, go to the variant with the lower loss.
     """
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
@@ -197,14 +185,14 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
     for variant, predicted in zip(candidate.variants, held_out, strict=True):
         temperature = criterion.temperature(predicted, samples)
         calibrated = criterion.calibrated(predicted, temperature)
-        scores = held_out_scores(calibrated, samples)
-        asked = scores.risk
-        if metric != LOG_LOSS:
+        risk, score = held_out_scores(calibrated, samples)
+        asked = risk
+        if metric != LOG_LOSS and samples.classes:  # numbers are scored by their loss only
             asked = mean_badness(metric, calibrated, samples)
-        if best is None or (asked, scores.risk) < least:
-            least = (asked, scores.risk)
+        if best is None or (asked, risk) < least:
+            least = (asked, risk)
             seconds = time.perf_counter() - started
-            best = Judged(candidate, variant, temperature, calibrated, scores, seconds)
+            best = Judged(candidate, variant, temperature, calibrated, risk, score, seconds)
     if best is None:
         raise ValueError(f"{candidate.name} has no variants")
     return best

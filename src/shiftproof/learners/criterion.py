@@ -101,10 +101,6 @@ class Criterion(ABC):
         weight.  The function also returns the gradient, [m].
         """
 
-    @abstractmethod
-    def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the mean loss at the best temperature, with all domains weighted equally."""
-
 
 class LogLoss(Criterion):
     """The criterion for classification."""
@@ -139,10 +135,6 @@ class LogLoss(Criterion):
             return -float(shares @ np.log(mixture)), -chances @ (shares / mixture)
 
         return loss
-
-    def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the log loss at the best temperature."""
-        return calibrated_risk(predicted, samples.y, samples.balanced())
 
 
 class NumberLoss(Criterion):
@@ -194,10 +186,6 @@ class NumberLoss(Criterion):
             return float(shares @ size), errors @ (shares * error / size)
 
         return loss
-
-    def calibrated_risk(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the mean loss."""
-        return float(samples.balanced() @ self.losses(predicted, samples))
 
 
 def criterion_of(samples: Samples) -> Criterion:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -103,7 +104,7 @@ class Encoder(ArrayModel):
         """The number of features."""
         return len(self.mean) + len(self.hot_codes)
 
-    def check(self) -> None:
+    def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless the arrays fit each other."""
         require(len(self.mean) == len(self.numbers) + len(self.indicated), "mean has a wrong size")
         require((self.scale >= 1 / LARGEST).all(), f"scale must be at least {1 / LARGEST:g}")

@@ -22,7 +22,7 @@ import numpy as np
 
 from shiftproof.core.cores import one_thread_each
 from shiftproof.core.json_values import conform_fields
-from shiftproof.learners.array_model import require
+from shiftproof.learners.array_model import require, under
 from shiftproof.learners.criterion import tempered
 from shiftproof.learners.table_models import LinearModel, TreeModel
 
@@ -158,17 +158,12 @@ class Ensemble:
             score = "accuracy" if classes else "r2"
             optional = {"accuracy", "r2", "estimator"} - {score}
             conform_fields(stored, _MEMBER, where, optional)
-            own = {
-                name.partition(".")[2]: array
-                for name, array in arrays.items()
-                if name.startswith(f"{number}.")
-            }
             sizes = {"columns": columns, "classes": classes}
             require(stored["kind"] in READERS, f"{where}.kind is unknown")
             given = {}
             if stored["kind"] == ESTIMATOR:
                 given = {"stored": stored.get("estimator"), "trust": trust}
-            model = READERS[stored["kind"]](own, sizes, **given)
+            model = READERS[stored["kind"]](under(f"{number}.", arrays), sizes, **given)
             require((len(model.classes) > 0) == (classes > 0), f"{where} has no classes")
             scores = (stored["risk"], stored[score])
             about = (stored["name"], stored["variant"], stored["weight"], stored["temperature"])

@@ -20,15 +20,15 @@ import numpy as np
 
 from shiftproof.core.errors import CheckpointError, InvalidValue
 from shiftproof.core.files import ALWAYS_ALLOWED, MOST_TIMES
-from shiftproof.core.json_values import conform, conform_fields
 from shiftproof.core.space import hparam
 from shiftproof.core.text import listed, reason_of
 from shiftproof.core.types import CLASSIFICATION, Kind
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.array_model import require
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.criterion import criterion_of
 from shiftproof.learners.ensemble import Ensemble, Member
-from shiftproof.learners.exact import SMALLEST, Exact, Progress, silent
+from shiftproof.learners.exact import SMALLEST, Exact
 from shiftproof.learners.samples import Samples
 
 # The name of the algorithm; `core.registry` needs it as a literal where it is registered.
@@ -174,23 +174,8 @@ class EstimatorModel:
         cls, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], *, stored: Any, trust: bool
     ) -> EstimatorModel:
         """Rebuild what `to_json` and `arrays` returned, if it is trusted."""
-        conform_fields(
-            stored,
-            {
-                "columns": tuple[tuple[Any, ...], ...],
-                "classes": tuple[int, ...],
-                "center": float,
-                "scale": float,
-            },
-            "the estimator",
-        )
-        for name, values in stored["columns"]:
-            conform(name, str, "a column")
-            conform(values or [], tuple[str, ...], name)
         require(len(stored["columns"]) in (0, sizes["columns"]), "columns differ")
         require(all(0 <= one < sizes["classes"] for one in stored["classes"]), "no such class")
-        require(stored["scale"] > 0, "scale must be positive")
-        require(arrays.keys() == {STORED} and arrays[STORED].dtype == np.uint8, "no estimator")
         return cls(loaded(arrays[STORED].tobytes(), trust=trust), **stored)
 
 

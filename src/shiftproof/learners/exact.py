@@ -7,26 +7,20 @@ have a single step, which fits the model to all samples of the training domains.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from shiftproof.core.types import Task
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import Family, Learner
 from shiftproof.learners.candidate import MOST_FOLDS
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.samples import Samples, held_out_folds
 
-# Called with the current task, the number of completed parts and the total; may raise to stop.
-Progress = Callable[[str, int, int], None]
 # Probabilities are clipped to this before the logarithm, because log 0 is not finite.
 SMALLEST = 1e-7
-
-
-def silent(what: str, done: int, total: int) -> None:
-    """Report no progress."""
 
 
 def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str, np.ndarray]:

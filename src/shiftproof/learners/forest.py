@@ -10,12 +10,13 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Choice, Int, hparam
+from shiftproof.data.base import Progress, silent
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
 from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.exact import Exact
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.table_models import TreeModel, forest_model
 
@@ -42,11 +43,10 @@ class ForestCandidate(Candidate):
 
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit one forest per variant and predict ``x``."""
-        if not train.classes:
-            few = replace(self, trees=min(self.trees, JUDGING_TREES))
-            return np.stack([few.fit(train, variant, seed).predict(x) for variant in self.variants])
-        models = [self.fit(train, variant, seed) for variant in self.variants]
-        return np.stack([in_all_classes(m.predict(x), m.classes, train.classes) for m in models])
+        most = self.trees if train.classes else JUDGING_TREES
+        few = replace(self, trees=min(self.trees, most))
+        models = [few.fit(train, variant, seed) for variant in self.variants]
+        return np.stack([in_all_classes(m.predict(x), m.classes, train) for m in models])
 
     def seconds(self, size: Size) -> float:
         """Estimate the time: each tree level sorts rows by some columns, except extra trees."""

@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 
 from shiftproof.core.space import Float, hparam
+from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, judge, single
 from shiftproof.learners.criterion import calibrated_risk
 from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
-from shiftproof.learners.exact import Exact, Progress, silent
+from shiftproof.learners.exact import Exact
 from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
 from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
@@ -49,7 +50,7 @@ class LinearCandidate(Candidate):
             return found.predict(rows)
         path = logistic_path(fitted, train.y, train.classes, self._weights(train), self.variants)
         solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
-        return np.stack([probabilities(rows, *solution) for solution in solutions])
+        return np.stack([probabilities(rows @ w.T + b) for w, b in solutions])
 
     def seconds(self, size: Size) -> float:
         """Estimate the time: about 40 products with the data, and back, for each penalty."""
@@ -79,9 +80,8 @@ class LinearCandidate(Candidate):
         for variant, (coefficients, intercepts) in solutions:
             for place, fold in enumerate(names):
                 held = folds == fold
-                found[variant, held] = probabilities(
-                    rows[held], coefficients[place], intercepts[place]
-                )
+                logits = rows[held] @ coefficients[place].T + intercepts[place]
+                found[variant, held] = probabilities(logits)
             risks.append(calibrated_risk(found[variant], samples.y, shares))
             if len(risks) - 1 - int(np.argmin(risks)) >= PATIENCE:
                 weaker = np.array(self.variants) < self.variants[variant]

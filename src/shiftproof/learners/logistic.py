@@ -87,12 +87,8 @@ def logistic_solutions(
     Each solution is the index of its penalty with coefficients [weightings, c, d] and intercepts
     [weightings, c].
     """
-    alphas = np.asarray(penalties, dtype=np.float64)
     weights = np.asarray(weights, dtype=np.float64)
-    if (alphas <= 0).any():
-        raise InvalidValue(f"a penalty must be above 0, not {alphas.min():g}")
-    if (weights < 0).any() or not (weights.sum(axis=1) > 0).all():
-        raise InvalidValue("sample weights must not be negative, nor all 0")
+    alphas = checked_penalties(penalties, weights)
     used = weights.any(axis=0)
     weights = weights[:, used] / weights[:, used].sum(axis=1, keepdims=True)
     problem = _Problem(np.asarray(x, dtype=np.float64)[used], y[used], classes, weights)
@@ -103,6 +99,16 @@ def logistic_solutions(
         theta = problem.solve(start, alpha, tolerance)
         solved = [*(each for each in solved[-3:] if each[0] != alpha), (alpha, theta)]
         yield int(place), problem.in_columns(theta)
+
+
+def checked_penalties(penalties: Sequence[float], weights: np.ndarray) -> np.ndarray:
+    """Return the penalties as an array; reject these or sample weights that are not allowed."""
+    alphas = np.asarray(penalties, dtype=np.float64)
+    if (alphas <= 0).any():
+        raise InvalidValue(f"a penalty must be above 0, not {alphas.min():g}")
+    if (weights < 0).any() or not (weights.sum(axis=1) > 0).all():
+        raise InvalidValue("sample weights must not be negative, nor all 0")
+    return alphas
 
 
 def _extrapolated(solved: Sequence[tuple[float, np.ndarray]], alpha: float) -> np.ndarray:
@@ -200,9 +206,8 @@ def rotate(x: np.ndarray, pooled: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
     return x @ basis, basis, variance[kept]
 
 
-def probabilities(x: np.ndarray, coefficients: np.ndarray, intercepts: np.ndarray) -> np.ndarray:
-    """Return the class probabilities [n, classes] of one solution, [c, d] and [c]."""
-    logits = x @ coefficients.T + intercepts
+def probabilities(logits: np.ndarray) -> np.ndarray:
+    """Return the class probabilities of logits [n, c], or [n, 1] of the second of two classes."""
     if logits.shape[1] == 1:
         second = expit(logits)
         return np.hstack([1 - second, second])

@@ -20,12 +20,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from shiftproof.core.errors import InvalidValue
-from shiftproof.learners.logistic import RANK_TOLERANCE, rotate
+from shiftproof.learners.logistic import RANK_TOLERANCE, checked_penalties, rotate
 
 
 class RidgePath(NamedTuple):
@@ -61,11 +60,7 @@ def ridge_paths(
     penalties: Sequence[float],
 ) -> dict[int | None, RidgePath]:
     """Return the path fitted to all rows, under None, and the path without each fold [n]."""
-    alphas = np.asarray(penalties, dtype=np.float64)
-    if (alphas <= 0).any():
-        raise InvalidValue(f"a penalty must be above 0, not {alphas.min():g}")
-    if (weights < 0).any() or not weights.any():
-        raise InvalidValue("sample weights must not be negative, nor all 0")
+    alphas = checked_penalties(penalties, weights[None])
     names = np.unique(folds)
     left_out = [None, *(int(name) for name in names)] if len(names) > 1 else [None]
     if x.shape[1] > len(x):
@@ -105,13 +100,8 @@ class _Sums(NamedTuple):
         )  # fmt: skip
 
     def plus(self, other: _Sums, sign: int = 1) -> _Sums:
-        return _Sums(
-            self.weight + sign * other.weight,
-            self.x + sign * other.x,
-            self.y + sign * other.y,
-            self.xx + sign * other.xx,
-            self.xy + sign * other.xy,
-        )
+        pairs: Any = zip(self, other, strict=True)
+        return _Sums(*(part + sign * added for part, added in pairs))
 
     def solve(self, alphas: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return coefficients [penalties, k, d] and intercepts [penalties, k]."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy.special import expit, softmax  # type: ignore[import-untyped]
 
-from shiftproof.learners.array_model import ArrayModel, Part, require
+from shiftproof.learners.array_model import ArrayModel, Part, require, under
 from shiftproof.learners.encoding import Encoder
+from shiftproof.learners.logistic import probabilities
 
 # The prefix of the names of an encoder's arrays.
 ENCODER = "encoder."
@@ -42,17 +42,13 @@ class TableModel(ArrayModel):
 
         `sizes` has the number of raw columns and of all classes.
         """
-        inner = {
-            name.removeprefix(ENCODER): array
-            for name, array in arrays.items()
-            if name.startswith(ENCODER)
-        }
+        inner = under(ENCODER, arrays)
         encoder = Encoder.from_arrays(inner, sizes) if inner else None
         features = sizes["columns"] if encoder is None else encoder.width
         rest = {name: array for name, array in arrays.items() if not name.startswith(ENCODER)}
         return super().from_arrays(rest, {**sizes, "features": features}, **others, encoder=encoder)
 
-    def check(self) -> None:
+    def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless the arrays fit each other."""
         require((np.diff(self.classes) > 0).all(), "classes must be sorted")
 
@@ -74,13 +70,7 @@ class TableModel(ArrayModel):
 
         Numbers [n, 1] are returned unchanged.
         """
-        if not self.is_classifier:
-            return logits
-        if logits.shape[1] > 1:
-            chances: np.ndarray = softmax(logits, axis=1)
-            return chances
-        second = expit(logits)
-        return np.hstack([1 - second, second])
+        return probabilities(logits) if self.is_classifier else logits
 
     def _logits(self) -> int:
         """Return the number of logits, or 1 for numbers."""
@@ -103,9 +93,9 @@ class LinearModel(TableModel):
         "intercepts": Part("f8", ("outputs",)),
     }
 
-    def check(self) -> None:
+    def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless the arrays fit each other."""
-        super().check()
+        super().check(sizes)
         require(len(self.intercepts) == self._logits(), "outputs and classes differ")
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -153,20 +143,9 @@ class TreeModel(TableModel):
         "set_columns": Part("i8", ("sets",), below="features"),
     }
 
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], **others: Any
-    ) -> Self:
-        """Return the model with these arrays, or raise `ValueError` if they are not valid."""
-        model = super().from_arrays(arrays, sizes, **others)
-        features = sizes["columns"] if model.encoder is None else model.encoder.width
-        used = model.feature[model.right != 0]
-        require(((used >= 0) & (used < features + len(model.sets))).all(), "no such feature")
-        return model
-
-    def check(self) -> None:
+    def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless every row reaches a leaf of every tree."""
-        super().check()
+        super().check(sizes)
         nodes = len(self.right)
         require(((self.sizes > 0) & (self.sizes <= nodes)).all(), "a tree has no node")
         require(nodes and self.sizes.sum() == nodes, "sizes and nodes differ")
@@ -176,6 +155,8 @@ class TreeModel(TableModel):
         # Children come after their parent, so there is no cycle.
         inside = (self.right > node + 1) & (self.right < np.repeat(self.sizes, self.sizes))
         require(inside[inner].all(), "a child does not come after its parent in its tree")
+        used, count = self.feature[inner], sizes["features"] + len(self.sets)
+        require(((used >= 0) & (used < count)).all(), "no such feature")
         require(len(self.values) == (~inner).sum(), "values and leaves differ")
         shares = self.is_classifier and not self.boosted
         outputs = len(self.classes) if shares else self._logits()

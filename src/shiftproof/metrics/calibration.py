@@ -20,28 +20,14 @@ al. (2019), *Calibration: the Achilles heel of predictive analytics*.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
+from shiftproof.statistics.recalibration import Fitted, first_coefficient
 
 # Probabilities are clipped to this before the logarithm, so that one certain error is not infinite.
 SMALLEST = 1e-15
-# Of the fit of the calibration slope and intercept.
-ITERATIONS = 50
-# If a model separates the classes, the log-likelihood approaches 0.  Otherwise the label of some
-# row has probability at most ½, so the log-likelihood stays below −log 2.
-SEPARATED = -0.5
-LARGEST = 1e3
 BINS = 10
-
-
-class Fitted(NamedTuple):
-    """A maximum-likelihood coefficient and its sampling variance."""
-
-    value: float
-    variance: float
 
 
 def slope_fit(own: AnyOutputs) -> Fitted | None:
@@ -89,7 +75,7 @@ def fitted_slope(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | None
     design[:, 1:, 1:] = np.eye(classes - 1)  # the first class has intercept 0
     start = np.zeros(classes)
     start[0] = 1
-    return _maximum(design, np.zeros_like(likely), codes, start)
+    return first_coefficient(design, np.zeros_like(likely), codes, start)
 
 
 def fitted_intercept(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | None:
@@ -98,7 +84,7 @@ def fitted_intercept(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | 
         return None
     likely = np.log(np.clip(probabilities, SMALLEST, 1))
     design = np.tile(np.array([[0.0], [1.0]]), (len(labels), 1, 1))
-    return _maximum(design, likely, labels, np.zeros(1))
+    return first_coefficient(design, likely, labels, np.zeros(1))
 
 
 def expected_error(own: Outputs) -> float:
@@ -115,53 +101,6 @@ def expected_error(own: Outputs) -> float:
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
     return float(np.abs(gaps).sum() / len(own.labels))
-
-
-def _maximum(
-    design: np.ndarray, offset: np.ndarray, codes: np.ndarray, start: np.ndarray
-) -> Fitted | None:
-    """Return the first maximum-likelihood coefficient φ of softmax(offset + design φ).
-
-    Uses Newton's method, halving each step until the likelihood does not decrease.  `design` is
-    [n, classes, coefficients].
-    """
-    rows = np.arange(len(codes))
-    wanted = design[rows, codes].sum(axis=0)
-
-    def likelihood(values: np.ndarray) -> tuple[float, np.ndarray]:
-        logits = offset + design @ values
-        logits = logits - logits.max(axis=1, keepdims=True)
-        normal = np.exp(logits).sum(axis=1)
-        return float((logits[rows, codes] - np.log(normal)).sum()), np.exp(logits) / normal[:, None]
-
-    values = start
-    height, shares = likelihood(values)
-    for _ in range(ITERATIONS):
-        mean = np.einsum("ic,icj->ij", shares, design)
-        gradient = wanted - mean.sum(axis=0)
-        curvature = np.einsum("ic,icj,ick->jk", shares, design, design, optimize=True)
-        curvature = curvature - mean.T @ mean
-        try:
-            inverse = np.linalg.inv(curvature)
-        except np.linalg.LinAlgError:
-            return None
-        if not np.isfinite(inverse).all():
-            return None  # separated so well that the likelihood is numerically flat
-        step = inverse @ gradient
-        if abs(gradient @ step) < 1e-12 * len(codes):
-            own = design[rows, codes] - mean
-            variance = float(np.sum((own @ inverse[0]) ** 2))
-            known = variance > 0 and height < SEPARATED
-            return Fitted(float(values[0]), variance) if known else None
-        while True:
-            higher, new_shares = likelihood(values + step)
-            if higher >= height or np.abs(step).max() < 1e-12:
-                break
-            step = step / 2
-        values, height, shares = values + step, higher, new_shares
-        if not np.abs(values).max() < LARGEST:
-            return None
-    return None
 
 
 def fitted_number_slope(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:

@@ -28,55 +28,50 @@ from shiftproof.statistics.auroc import auroc_variance
 ROUNDING = 1e-9
 
 
+def _scikit(name: str) -> Callable[..., float]:
+    """Return a metric of scikit-learn, which is slow to import."""
+    from sklearn import metrics  # type: ignore[import-untyped]
+
+    score: Callable[..., float] = getattr(metrics, name)
+    return score
+
+
 def accuracy(own: Outputs) -> float:
     """Return the share of rows whose class is predicted."""
-    from sklearn.metrics import accuracy_score  # type: ignore[import-untyped]
-
-    return float(accuracy_score(own.labels, own.predicted))
+    return float(_scikit("accuracy_score")(own.labels, own.predicted))
 
 
 def balanced_accuracy(own: Outputs) -> float:
     """Return the mean recall of the classes that occur."""
-    from sklearn.metrics import recall_score
-
-    return _macro(recall_score, own)
+    return _macro("recall_score", own)
 
 
 def f1(own: Outputs) -> float:
     """Return the mean F1 of the classes that occur."""
-    from sklearn.metrics import f1_score
-
-    return _macro(f1_score, own)
+    return _macro("f1_score", own)
 
 
 def auroc(own: Outputs) -> float | None:
     """Return the mean area under the ROC curve of the classes that occur."""
-    from sklearn.metrics import roc_auc_score
-
-    return _by_class(roc_auc_score, own)
+    return _by_class("roc_auc_score", own)
 
 
 def average_precision(own: Outputs) -> float | None:
     """Return the mean average precision of the classes that occur."""
-    from sklearn.metrics import average_precision_score
-
-    return _by_class(average_precision_score, own)
+    return _by_class("average_precision_score", own)
 
 
 def log_loss(own: Outputs) -> float:
     """Return the mean of −log p(label)."""
-    from sklearn.metrics import log_loss as score
-
     classes = np.arange(own.probabilities.shape[1])
-    return float(score(own.labels, _clipped(own), labels=classes))
+    return float(_scikit("log_loss")(own.labels, _clipped(own), labels=classes))
 
 
 def brier(own: Outputs) -> float:
     """Return the mean squared difference of probabilities and labels, summed over classes."""
-    from sklearn.metrics import brier_score_loss
-
     classes = np.arange(own.probabilities.shape[1])
-    return float(brier_score_loss(own.labels, _clipped(own), labels=classes, scale_by_half=False))
+    score = _scikit("brier_score_loss")
+    return float(score(own.labels, _clipped(own), labels=classes, scale_by_half=False))
 
 
 def commonest_class(own: Outputs) -> float:
@@ -84,16 +79,17 @@ def commonest_class(own: Outputs) -> float:
     return float(np.bincount(own.labels).max() / len(own.labels))
 
 
-def _macro(score: Callable[..., float], own: Outputs) -> float:
-    present = np.unique(own.labels)
-    return float(score(own.labels, own.predicted, labels=present, average="macro", zero_division=0))
+def _macro(name: str, own: Outputs) -> float:
+    settings = {"labels": np.unique(own.labels), "average": "macro", "zero_division": 0}
+    return float(_scikit(name)(own.labels, own.predicted, **settings))
 
 
-def _by_class(score: Callable[[np.ndarray, np.ndarray], float], own: Outputs) -> float | None:
+def _by_class(name: str, own: Outputs) -> float | None:
     """Return the one-versus-rest mean over the classes that occur, or None if only one occurs."""
     present = np.unique(own.labels)
     if len(present) == 1:
         return None
+    score = _scikit(name)
     return float(np.mean([score(own.labels == k, own.probabilities[:, k]) for k in present]))
 
 

@@ -51,22 +51,18 @@ O = TypeVar("O", bound=AnyOutputs)  # noqa: E741
 
 def of_classes(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, Outputs]:
     """Return the outputs if they are class probabilities, else raise that `what` needs these."""
-    found = {}
-    for domain, own in outputs.items():
-        if isinstance(own, NumberOutputs):
-            raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
-        found[domain] = own
-    return found
+    known = {domain: own for domain, own in outputs.items() if isinstance(own, Outputs)}
+    if len(known) < len(outputs):
+        raise DataError(f"{what} needs predicted classes, but these runs predict numbers")
+    return known
 
 
 def of_numbers(outputs: Mapping[str, AnyOutputs], what: str) -> dict[str, NumberOutputs]:
     """Return the outputs if they are numbers, else raise that `what` needs these."""
-    found = {}
-    for domain, own in outputs.items():
-        if isinstance(own, Outputs):
-            raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
-        found[domain] = own
-    return found
+    known = {domain: own for domain, own in outputs.items() if isinstance(own, NumberOutputs)}
+    if len(known) < len(outputs):
+        raise DataError(f"{what} needs predicted numbers, but these runs predict classes")
+    return known
 
 
 def task_of(outputs: Iterable[AnyOutputs]) -> Kind | None:

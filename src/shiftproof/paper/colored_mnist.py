@@ -15,7 +15,7 @@ from shiftproof.paper.studies import Block, Choice, Curves, Findings, Scale, Stu
 from shiftproof.sweeps.demo import GRAY, REVERSED_DOMAIN, TRAINING_DOMAINS
 from shiftproof.sweeps.jobs import Variant
 from shiftproof.sweeps.presets import Preset, preset_named
-from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run
 from shiftproof.sweeps.selection import Needs
 
 DATASET = "colored-mnist-irm"
@@ -96,7 +96,7 @@ class Table1(Study):
             )
         ]
 
-    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+    def find(self, outcomes: Sequence[Run], choice: Choice) -> Findings:
         """Return the table of accuracies after the last step."""
         table = paper_table("table1")
         rows = []
@@ -111,7 +111,7 @@ class Table1(Study):
             return Findings()
         diverged = sum(run.status == "diverged" for run in outcomes)
         stand_in = choice.stand_in_of(DATASET)
-        low = any(run.origin.config.get("precision") == "bf16" for run in outcomes)
+        low = any(run.config.get("precision") == "bf16" for run in outcomes)
         notes = [
             "500 full-batch steps. IDM and IGA have the hyper-parameters that their authors chose,"
             " the others those chosen for IRM; all were chosen with an eye on the reversed domain.",
@@ -146,7 +146,7 @@ class Figure1(Table1):
         only = replace(choice, algorithms=("IDM",), trials=choice.trials or 1)
         return super().blocks(only)
 
-    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+    def find(self, outcomes: Sequence[Run], choice: Choice) -> Findings:
         """Return the curves of the run with the lowest trial seed."""
         runs = sorted(_finished(outcomes, "IDM"), key=lambda run: run.trial_seed)
         if not runs:
@@ -164,7 +164,7 @@ class Figure1(Table1):
                     for label, name in PENALTIES.items()
                 },
                 dict(zip(("train", "test", "gray"), zip(*shares, strict=True), strict=True)),
-                int(runs[0].origin.config["hparams"]["anneal_steps"]),
+                int(runs[0].config["hparams"]["anneal_steps"]),
             )
         )
 
@@ -179,7 +179,7 @@ def _sized(hparams: Mapping[str, Scalar], scale: Scale) -> dict[str, Scalar]:
     return {**hparams, "hidden": min(int(hparams["hidden"]), LITE_HIDDEN)}
 
 
-def _finished(outcomes: Sequence[RunOutcome], name: str) -> list[RunOutcome]:
+def _finished(outcomes: Sequence[Run], name: str) -> list[Run]:
     runs = [run for run in outcomes if run.algorithm == name and run.status == "finished"]
     for run in runs:
         if not run.evaluations:
@@ -187,12 +187,12 @@ def _finished(outcomes: Sequence[RunOutcome], name: str) -> list[RunOutcome]:
     return runs
 
 
-def _accuracies(run: RunOutcome) -> list[float]:
+def _accuracies(run: Run) -> list[float]:
     """Return the last accuracies in percent: on the training domains, the reversed one, in gray."""
     return [100 * share for share in _shares(run, run.evaluations[-1])]
 
 
-def _shares(run: RunOutcome, evaluation: Evaluation) -> tuple[float, float, float]:
+def _shares(run: Run, evaluation: Evaluation) -> tuple[float, float, float]:
     """Return the accuracies on the training domains (mean), the reversed one and in gray."""
     accuracies = dict(zip(run.domains, evaluation.inside, strict=True)) | dict(evaluation.extras)
 

@@ -13,7 +13,7 @@ from shiftproof.sweeps.aggregate import DIVERGED, DatasetResults, aggregate
 from shiftproof.sweeps.jobs import Variant
 from shiftproof.sweeps.plan import combined
 from shiftproof.sweeps.presets import Preset, preset_named
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.selection import SELECTORS, Needs
 
 PRESETS: dict[Scale, str] = {"full": "domainbed", "lite": "lite"}
@@ -72,7 +72,7 @@ class ProtocolStudy(Study):
             for name in choice.of_datasets(list(rows))
         ]
 
-    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+    def find(self, outcomes: Sequence[Run], choice: Choice) -> Findings:
         """Return a comparison for each table that has runs."""
         tables = [
             compare_rows(part, outcomes, choice, selector)
@@ -83,7 +83,7 @@ class ProtocolStudy(Study):
 
 
 def compare_rows(
-    part: Part, outcomes: Sequence[RunOutcome], choice: Choice, selector: str = "oracle"
+    part: Part, outcomes: Sequence[Run], choice: Choice, selector: str = "oracle"
 ) -> Comparison | None:
     """Return the paper's table for one dataset with ours beside it; None if we have no numbers.
 
@@ -129,7 +129,7 @@ def compare_rows(
 
 
 def results_of(
-    outcomes: Sequence[RunOutcome], dataset: str, rows: Sequence[Variant], selector: str
+    outcomes: Sequence[Run], dataset: str, rows: Sequence[Variant], selector: str
 ) -> DatasetResults | None:
     """Return the results of some rows on a dataset, or None if there are no numbers."""
     names = {row.name for row in rows}
@@ -156,7 +156,7 @@ def protocol_notes(results: DatasetResults, selector: str, scale: Scale) -> list
     sized = f"{preset.steps:,} steps" + (", small networks and frozen features" * (scale == "lite"))
     draws, trials = len(results.draws), len(results.trials)
     chosen = [run for cell in results.cells.values() for run in cell.selections.values()]
-    if any(selection.run.origin.config.get("precision") == "bf16" for selection in chosen):
+    if any(selection.run.config.get("precision") == "bf16" for selection in chosen):
         sized += ", bf16"
     notes = [
         f"Ours: preset {preset.name} ({sized}); selection by {selector}; {draws}"

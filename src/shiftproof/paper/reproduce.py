@@ -17,7 +17,7 @@ from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Variant, sweep_data
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.read_runs import read_sweep
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.sweep import (
     Block as SweepBlock,
@@ -116,7 +116,7 @@ def read_findings(study: Study, choice: Choice, source: Path) -> Findings:
     return findings
 
 
-def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) -> list[RunOutcome]:
+def runs_of_study(outcomes: Sequence[Run], study: Study, choice: Choice) -> list[Run]:
     """Return the requested runs; a folder may contain others.
 
     Runs of another size under the same names are an error.
@@ -140,7 +140,7 @@ def runs_of_study(outcomes: Sequence[RunOutcome], study: Study, choice: Choice) 
     return runs
 
 
-def _variant(run: RunOutcome, block: Block, choice: Choice) -> Variant | None:
+def _variant(run: Run, block: Block, choice: Choice) -> Variant | None:
     """Return the row of a block that a run belongs to, or None."""
     held_out = [run.domains[position] for position in run.test_domains]
     asked = block.test_domains or held_out
@@ -155,8 +155,8 @@ def _variant(run: RunOutcome, block: Block, choice: Choice) -> Variant | None:
     return next((v for v in block.variants if v.name == run.algorithm), None)
 
 
-def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
-    config = run.origin.config
+def _check_size(run: Run, variant: Variant, steps: int) -> None:
+    config = run.config
     ended = run.status == "finished" and run.evaluations
     taken = config.get("steps", run.evaluations[-1].step if ended else steps)
     if taken != steps:
@@ -172,9 +172,9 @@ def _check_size(run: RunOutcome, variant: Variant, steps: int) -> None:
             )
 
 
-def _check_network(run: RunOutcome, dataset: str, preset: Preset) -> None:
+def _check_network(run: Run, dataset: str, preset: Preset) -> None:
     """Raise for runs of another network, which may have as many steps."""
-    config, card = run.origin.config, DATASETS.get(dataset).card
+    config, card = run.config, DATASETS.get(dataset).card
     network = preset.backbones.get(card.regime, card.backbone)
     trained, frozen = config.get("backbone", network), bool(config.get("extractor"))
     fits = preset.freeze_images if frozen else trained == network

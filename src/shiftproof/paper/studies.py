@@ -12,7 +12,7 @@ from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.paper.comparison import Comparison
 from shiftproof.sweeps.jobs import Variant
 from shiftproof.sweeps.presets import Preset
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.selection import Needs
 
 Scale = Literal["full", "lite"]
@@ -138,5 +138,5 @@ class Study(ABC):
         """Return the runs to make."""
 
     @abstractmethod
-    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+    def find(self, outcomes: Sequence[Run], choice: Choice) -> Findings:
         """Return tables and curves from the existing runs; missing cells stay empty."""

@@ -21,7 +21,7 @@ from shiftproof.paper.studies import Choice, Findings, Scale
 from shiftproof.sweeps.aggregate import DatasetResults
 from shiftproof.sweeps.comparisons import rank_algorithms
 from shiftproof.sweeps.jobs import Variant
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 PUBLISHED_SELECTOR = "oracle"
 
@@ -45,7 +45,7 @@ class Table2(ProtocolStudy):
         """Return the detailed table of each dataset, with the rows of Table 2."""
         return [Part(paper_table(f"detail-{dataset}"), dataset, _rows()) for dataset in _datasets()]
 
-    def find(self, outcomes: Sequence[RunOutcome], choice: Choice) -> Findings:
+    def find(self, outcomes: Sequence[Run], choice: Choice) -> Findings:
         """Return accuracies and ranks over datasets by selector, and a table per dataset."""
         tables: list[Comparison | None] = []
         for selector in self.selectors_of(choice):
@@ -79,7 +79,7 @@ class _Column(NamedTuple):
     dataset: str | None
 
 
-def _summary(outcomes: Sequence[RunOutcome], choice: Choice, selector: str) -> list[Comparison]:
+def _summary(outcomes: Sequence[Run], choice: Choice, selector: str) -> list[Comparison]:
     """Return Table 2 and its ranks for a selector; empty if there are no numbers."""
     table = paper_table("table2")
     by_dataset: dict[str, DatasetResults] = {}

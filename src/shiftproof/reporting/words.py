@@ -8,7 +8,7 @@ from itertools import groupby
 from shiftproof.core.text import counted, plural
 from shiftproof.sweeps.aggregate import DIVERGED, DatasetResults, MissingRun, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.standalone_runs import ADAPTED
 
 ERROR_BAR = "population standard deviation over trials / √trials"
@@ -198,9 +198,9 @@ def _describe_seeds(which: Seeds) -> str:
     return " and ".join(f"{text}, {numbered('trial', seeds)}" for text, seeds in trials.items())
 
 
-def run_notes(runs: Iterable[RunOutcome]) -> list[str]:
+def run_notes(runs: Iterable[Run]) -> list[str]:
     """Return a line for each kind of mark: how many runs have it, and the first of them."""
-    by_text: dict[str, list[tuple[RunOutcome, int]]] = {}
+    by_text: dict[str, list[tuple[Run, int]]] = {}
     for run in runs:
         for mark in run.marks:
             by_text.setdefault(mark.text, []).append((run, mark.number))

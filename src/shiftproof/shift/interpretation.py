@@ -280,10 +280,9 @@ def _within_label(diagnosis: Diagnosis) -> Finding:
             f" the label, they explain {percent(share)} of the uncertainty about the domain."
         )
 
-    classes = isinstance(diagnosis.prediction, Prediction)
-    what = (
-        f"inputs {'of the same class' if classes else 'with the same label'} differ between domains"
-    )
-    found = of_classes if classes else of_numbers
+    which, found = "with the same label", of_numbers
+    if isinstance(diagnosis.prediction, Prediction):
+        which, found = "of the same class", of_classes
+    what = f"inputs {which} differ between domains"
     estimate, most = diagnosis.shift.within_label, diagnosis.domain_entropy
     return _finding("within_label", estimate, most, what, found)

@@ -97,9 +97,9 @@ class Labels(ABC):
         """Measure the five amounts, with the settings of an `Estimator`."""
         return LowerBounds(posteriors=self.posteriors, **settings).amounts_of(self.sample)
 
+    @abstractmethod
     def models(self, x: Floats) -> list[Model]:
         """Return the panel of models of the label on features x [n, k]."""
-        return Views.of(x).models(self.target)
 
     def domain_accuracy(self) -> float:
         """Return the accuracy on the domain."""
@@ -125,6 +125,10 @@ class ClassLabels(Labels):
         """The share of each class in each domain: [domains, classes]."""
         counts = contingency(self.sample.y, self.sample.d)
         return np.asarray((counts / counts.sum(axis=0)).T)
+
+    def models(self, x: Floats) -> list[Model]:
+        """Return classifiers."""
+        return Views.of(x).classifiers()
 
     def fit(self, seed: int, tick: Callable[[], None]) -> None:
         """Compute the posteriors."""
@@ -231,6 +235,10 @@ class NumberLabels(Labels):
     def by_domain(self) -> list[Floats]:
         """The standardised labels of each domain."""
         return [self.y[self.sample.d == domain] for domain in range(self.sample.domains)]
+
+    def models(self, x: Floats) -> list[Model]:
+        """Return models of numbers."""
+        return Views.of(x).regressors()
 
     def fit(self, seed: int, tick: Callable[[], None]) -> None:
         """Compute the posteriors."""

@@ -52,9 +52,8 @@ import numpy as np
 from scipy.special import logsumexp  # type: ignore[import-untyped]
 
 from shiftproof.core.cores import side_by_side
-from shiftproof.information.base import Estimator, Parts
+from shiftproof.information.base import Estimator, Parts, information
 from shiftproof.information.classifiers import mixture
-from shiftproof.information.counts import information
 from shiftproof.statistics.features import COMPONENTS, leading, normal_scores
 from shiftproof.statistics.panel import (
     Model,
@@ -71,8 +70,6 @@ from shiftproof.statistics.sample import Floats, Ints, LogRatio, Sample, checked
 from shiftproof.statistics.small_network import fit_networks
 
 FOLDS = 5
-# Returns the functions φ(x) of features that tests compare.
-Functions = Callable[[Floats], Floats]
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +96,7 @@ class Posteriors(ABC):
         """Return the log ratio whose mean is I(Y;D)."""
 
     @abstractmethod
-    def p_values(
-        self, functions: Functions, sample: Sample, permutations: int, seed: int
-    ) -> Mapping[str, float]:
+    def p_values(self, tests: Estimator, sample: Sample) -> Mapping[str, float]:
         """Return the p-values of the exact tests."""
 
 
@@ -126,11 +121,9 @@ class ClassPosteriors(Posteriors):
         """Count the classes."""
         return information(sample.y, sample)
 
-    def p_values(
-        self, functions: Functions, sample: Sample, permutations: int, seed: int
-    ) -> Mapping[str, float]:
+    def p_values(self, tests: Estimator, sample: Sample) -> Mapping[str, float]:
         """Return the p-values of covariate, joint and within-label shift."""
-        return exact_p_values(functions(sample.x), sample, permutations, seed)
+        return exact_p_values(tests.functions(sample.x), sample, tests.permutations, tests.seed)
 
 
 def posteriors(
@@ -197,9 +190,7 @@ class NumberPosteriors(Posteriors):
         """Return log q(d|y)/p(d)."""
         return log_ratio(self.domain_by_label, sample)
 
-    def p_values(
-        self, functions: Functions, sample: Sample, permutations: int, seed: int
-    ) -> Mapping[str, float]:
+    def p_values(self, tests: Estimator, sample: Sample) -> Mapping[str, float]:
         """Return the p-values of covariate, label and joint shift.
 
         Domains cannot be permuted within a label that no two rows share, so there is no exact test
@@ -211,7 +202,7 @@ class NumberPosteriors(Posteriors):
             "joint": np.column_stack([sample.x, self.y]),
         }
         return {
-            name: covariate_p(functions(x), sample, permutations, seed)
+            name: covariate_p(tests.functions(x), sample, tests.permutations, tests.seed)
             for name, x in columns.items()
         }
 
@@ -320,8 +311,5 @@ class LowerBounds(Estimator):
     def parts(self, sample: Sample) -> Parts:
         """Return all log ratios."""
         covariate, concept = self.covariate_part(sample), self.posteriors.concept(sample)
-        p_values: Mapping[str, float] = {}
-        if self.permutations:
-            given = (self.functions, sample, self.permutations, self.seed)
-            p_values = self.posteriors.p_values(*given)
+        p_values = self.posteriors.p_values(self, sample) if self.permutations else {}
         return Parts(covariate, concept, covariate + concept, p_values)

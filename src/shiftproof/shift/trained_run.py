@@ -22,14 +22,12 @@ from shiftproof.data.splits import split_domain
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import TrainedModel
 from shiftproof.inference.model_file import MODEL
-from shiftproof.inference.predictor import Predictor
-from shiftproof.learners.algorithms import Algorithm
+from shiftproof.inference.predictor import Predictor, network_of_run
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.exact import Exact
 from shiftproof.models.risk import predicted_class
 from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.samples import Positions, batches
-from shiftproof.training.checkpoint import read_checkpoint, weights_in_place
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluation_sets import (
     EvaluationSet,
@@ -38,9 +36,8 @@ from shiftproof.training.evaluation_sets import (
     row_outputs,
 )
 from shiftproof.training.fitting import refit
-from shiftproof.training.load_run import fitted_preparation, without_starting_weights
+from shiftproof.training.load_run import fitted_preparation, read_arrays, without_starting_weights
 from shiftproof.training.rows import in_standard_units, ready_for
-from shiftproof.training.trainer import build_algorithm
 
 
 def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
@@ -86,16 +83,15 @@ def view_of_run(
     run = without_starting_weights(run, device)
     exact = ALGORITHMS.get(run.algorithm).exact
     learner = _learner(folder, run, dataset) if exact else None
-    state = {} if exact else read_checkpoint(folder)
+    state = {} if exact else read_arrays(folder)
     dataset = ready_for(run.algorithm, dataset, fitted_preparation(run, dataset, state))
     task = run.task(dataset)
     if task.kind == REGRESSION:
         dataset = in_standard_units(dataset, task)
     if learner is not None:
         return _view_of_exact(folder, run, dataset, positions, learner)
-    algorithm = build_algorithm(run, task)
-    with weights_in_place(folder, run, algorithm, state):
-        parts = list(_views(run, algorithm, dataset, positions, reading_threads(workers), progress))
+    network = network_of_run(run, task, folder).to(run.device)
+    parts = list(_views(run, network, dataset, positions, reading_threads(workers), progress))
     representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
     return ModelView(
         f"{run.algorithm} in {folder}",
@@ -139,7 +135,7 @@ def _view_of_exact(
 @torch.no_grad()
 def _views(
     run: RunConfig,
-    algorithm: Algorithm,
+    network: Predictor,
     dataset: DomainDataset,
     positions: Positions,
     workers: int,
@@ -149,11 +145,10 @@ def _views(
     device = torch.device(run.device)
     autocast = torch.autocast(device.type, dtype=torch.bfloat16)
     total, done = sum(map(len, positions.values())), 0
-    network = Predictor(algorithm)
     for _, x, labels in batches(dataset, positions, workers):
         with autocast if run.precision == "bf16" else contextlib.nullcontext():
             given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
         done += len(x)
         progress("running the model", done, total)
-        risks = algorithm.sample_loss.risk(logits, labels)
+        risks = network.algorithm.sample_loss.risk(logits, labels)
         yield given, risks, predicted_class(logits) == labels

@@ -19,9 +19,9 @@ from sklearn.utils.validation import (  # type: ignore[import-untyped]
 )
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, ShiftproofError
-from shiftproof.core.files import write_atomically
+from shiftproof.core.files import read_json, write_atomically
 from shiftproof.core.json_values import conform
-from shiftproof.core.migrations import current, with_format
+from shiftproof.core.migrations import with_format
 from shiftproof.core.space import resolve
 from shiftproof.core.text import reason_of
 from shiftproof.core.types import Kind as TaskKind
@@ -338,12 +338,7 @@ def read_fitted(folder: Path, device: str, *, trust: bool) -> tuple[TrainedModel
     path = folder / FILE
     if not path.is_file():
         raise CheckpointError(f"{folder} holds no {FILE}; give a folder written by save()")
-    try:
-        described = current(json.loads(path.read_bytes()), FILE, path)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise CheckpointError(f"{path} is damaged; save the estimator again") from error
-    if absent := KEYS - described.keys():
-        raise CheckpointError(f"{path} is damaged: it lacks {min(absent)}; save it again")
+    described = read_json(path, sorted(KEYS), "save the estimator again")
     with damaged_estimator(folder):
         for name, kind in _TYPES.items():
             conform(described[name], kind, name)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed
 from shiftproof.core.types import REGRESSION, Kind as TaskKind
-from shiftproof.data import Domain, DomainDataset
+from shiftproof.data import DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import Progress
+from shiftproof.data.domain import TensorLike, as_array
 from shiftproof.data.images.files import (
     ImageView,
     LabelledPath,
@@ -28,6 +27,7 @@ from shiftproof.data.images.files import (
 from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.groups import checked_weights
+from shiftproof.data.tables.read import is_frame
 from shiftproof.learners.algorithms import ALGORITHMS
 
 Kind = Literal["table", "frame", "images", "paths"]
@@ -49,7 +49,7 @@ def recognised(given: Any) -> tuple[Kind, Any]:
     """
     import pandas as pd  # type: ignore[import-untyped]
 
-    if isinstance(given, pd.DataFrame):
+    if is_frame(given):
         return "frame", given
     given = as_numpy(given)
     entries = np.ravel(given) if isinstance(given, np.ndarray) else given
@@ -72,10 +72,7 @@ def kind_of_form(form: InputForm) -> Kind:
 
 def as_numpy(given: Any) -> Any:
     """Return a tensor as an array, and anything else unchanged."""
-    if not isinstance(given, Tensor):
-        return given
-    given = given.detach().cpu()
-    return (given.float() if given.dtype == torch.bfloat16 else given).numpy()
+    return as_array(given) if isinstance(given, TensorLike) else given
 
 
 def weights_of(given: Any, samples: int) -> np.ndarray | None:
@@ -122,17 +119,7 @@ def dataset_of(
                 f" X[{missing[0]}] = {x[missing[0]]}"
             )
         return image_dataset(NAME, samples, view, classes=classes, targets=names, progress=progress)
-    if len(set(domains)) > 1:
-        return from_arrays(x, labels, domains, name=NAME, task=task, weight=weight)
-    # `from_arrays` needs at least two domains: split the samples at random, then join them again.
-    halves = np.random.RandomState(0).permutation(len(labels)) % 2
-    order = np.argsort(np.argsort(halves, kind="stable"))
-    made = from_arrays(x, labels, halves, name=NAME, task=task, weight=weight)
-    parts = ("x", "y") if weight is None else ("x", "y", "weight")
-    joined = [
-        torch.cat([getattr(domain, part) for domain in made.domains])[order] for part in parts
-    ]
-    return replace(made, domains=(Domain(domains[0], *joined),))
+    return from_arrays(x, labels, domains, name=NAME, task=task, weight=weight, fewest_domains=1)
 
 
 @dataclass(frozen=True)
@@ -183,20 +170,20 @@ class Names:
 
 
 def _texts(values: np.ndarray, what: str) -> tuple[str, ...]:
-    found: dict[str, object] = {}
+    texts: dict[str, object] = {}
     for value in values:
         text = text_of(value)
         if text is None:
             raise DataError(
                 f"`{what}` holds {str(value)!r}, which means a missing value; rename it"
             )
-        if text in found:
-            alike = listed([str(found[text]), str(value)])
+        if text in texts:
+            alike = listed([str(texts[text]), str(value)])
             raise DataError(
                 f"`{what}` holds different values with the same text ({alike}); rename one"
             )
-        found[text] = value
-    return tuple(found)
+        texts[text] = value
+    return tuple(texts)
 
 
 # The name of the single domain if no domains are given.

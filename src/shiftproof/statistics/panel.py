@@ -311,10 +311,6 @@ class Views:
         ridges = [Estimated(x, functools.partial(RidgeCV, alphas=PENALTIES)) for x in seen]
         return [*ridges, Estimated(self.grown, trees, indicators=True, rescaled=False)]
 
-    def models(self, target: Target) -> list[Model]:
-        """Return the models of the target's kind."""
-        return self.classifiers() if target.classes else self.regressors()
-
 
 def _logistic(x: Floats) -> Model:
     settings: dict[str, Any] = {"C": ODDS / x.shape[1], "max_iter": 60, "tol": 1e-3}

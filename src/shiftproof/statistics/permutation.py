@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import stats  # type: ignore[import-untyped]
+from scipy.sparse import csc_array  # type: ignore[import-untyped]
 
 from shiftproof.statistics.features import principal_components
 from shiftproof.statistics.sample import Floats, Ints, Sample, contingency
@@ -158,15 +159,19 @@ def _permuted(
 
 def _sums_of_squares(phi: Floats, block: Ints, domains: Ints, sample: Sample) -> Floats:
     """Return Σ_{block, d} ‖Σ φ‖² / (expected count) for domains [draws, n]: [draws]."""
-    statistic = np.zeros(len(domains))
-    for value in np.unique(block):
-        members = np.flatnonzero(block == value)
-        # A column of ones adds the count of the block in each domain.
-        rows = phi[members] - phi[members].mean(axis=0)
-        rows = np.concatenate([np.ones((len(rows), 1)), rows], axis=1)
-        share = len(members) / len(sample.d)
-        for domain, size in enumerate(np.bincount(sample.d)):
-            sums = (domains[:, members] == domain).astype(np.float32) @ rows.astype(np.float32)
-            sums[:, 0] -= share * size
-            statistic += (sums.astype(np.float64) ** 2).sum(axis=1) / (share * size)
+    _, codes, sizes = np.unique(block, return_inverse=True, return_counts=True)
+    expected = np.outer(sizes, np.bincount(sample.d)).ravel() / len(codes)
+    centre = np.stack([phi[codes == code].mean(axis=0) for code in range(len(sizes))])
+    # A column of ones adds the count of the block in each domain.
+    rows = np.concatenate([np.ones((len(phi), 1)), phi - centre[codes]], axis=1)
+    statistic = np.empty(len(domains))
+    for draw, drawn in enumerate(domains):
+        cells = codes * sample.domains + drawn
+        members = csc_array(
+            (np.ones(len(cells)), cells, np.arange(len(cells) + 1)),
+            shape=(len(expected), len(cells)),
+        )
+        sums = members @ rows
+        sums[:, 0] -= expected
+        statistic[draw] = ((sums**2).sum(axis=1) / expected).sum()
     return statistic

@@ -19,13 +19,19 @@ from scipy.special import log_softmax  # type: ignore[import-untyped]
 
 from shiftproof.statistics.sample import Floats, Ints
 
-# The precision of the gradient of the mean loss.
-PRECISION = 1e-10
+# The relative precision of the mean loss, and the precision of its gradient.
+EXACT, COARSE = (0.0, 1e-10), (1e7 * np.finfo(float).eps, 1e-5)
 STEPS = 1000
+# Of Newton's method.
+ITERATIONS = 50
+# If a model separates the classes, the log-likelihood approaches 0.  Otherwise the label of some
+# row has probability at most ½, so the log-likelihood stays below −log 2.
+SEPARATED = -0.5
+LARGEST = 1e3
 
 
 class Recalibrated(NamedTuple):
-    """The fitted coefficients, and the weighted mean of −log p(y|x) plus the penalty."""
+    """The fitted coefficients, and the weighted mean of −log p(y|x)."""
 
     slope: float
     intercepts: Floats
@@ -42,12 +48,12 @@ def recalibrate(
     features: Floats | None = None,
     offset: Floats | float = 0.0,
     weights: Floats | None = None,
-    penalty: float = 0.0,
     bounds: tuple[tuple[float, float], float] = ((-np.inf, np.inf), np.inf),
+    precision: tuple[float, float] = EXACT,
 ) -> Recalibrated:
     """Fit a recalibration to classes y [n] with row weights that sum to 1.
 
-    The loss is convex; `penalty` / 2 times the sum of squares of all coefficients is added.
+    The loss is convex.
 
     Args:
         logits: h [n, c], finite.
@@ -57,8 +63,8 @@ def recalibrate(
         features: z [n, k]; none by default.
         offset: o [n, c]; −∞ excludes a class.
         weights: row weights [n]; equal by default.
-        penalty: the strength of the penalty.
         bounds: the bounds of the slope, and the largest absolute value of all others.
+        precision: `EXACT`, or `COARSE`, which takes fewer passes over many rows.
 
     >>> logits = np.log([[0.9, 0.1]] * 10)
     >>> fitted = recalibrate(logits, np.array([0] * 7 + [1] * 3), slope=False)
@@ -86,13 +92,68 @@ def recalibrate(
         parts = [residual.sum(axis=0)[free], (z.T @ residual)[:, free].ravel()]
         if slope:
             parts.insert(0, np.array([(residual * logits).sum()]))
-        value = penalty / 2 * float(values @ values) - float(weights @ logs[rows, y])
-        return value, np.concatenate(parts) + penalty * values
+        return -float(weights @ logs[rows, y]), np.concatenate(parts)
 
     start = np.zeros(slope + count * (1 + z.shape[1]))
     start[:slope] = 1
     limits = [bounds[0]] * slope + [(-bounds[1], bounds[1])] * (len(start) - slope)
     if start.size:
-        options = {"ftol": 0.0, "gtol": PRECISION, "maxiter": STEPS}
+        options = {"ftol": precision[0], "gtol": precision[1], "maxiter": STEPS}
         start = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=limits, options=options).x
     return Recalibrated(*unpacked(start), loss(start)[0])
+
+
+class Fitted(NamedTuple):
+    """A maximum-likelihood coefficient and its sampling variance."""
+
+    value: float
+    variance: float
+
+
+def first_coefficient(
+    design: np.ndarray, offset: np.ndarray, codes: np.ndarray, start: np.ndarray
+) -> Fitted | None:
+    """Return the first maximum-likelihood coefficient φ of softmax(offset + design φ).
+
+    Its sampling variance is that of the sandwich estimator H⁻¹ G H⁻¹, with the information H and
+    the sum G of the rows' squared gradients.  Newton's method halves each step until the likelihood
+    does not decrease.  Return None if the classes are separated.  `design` is
+    [n, classes, coefficients].
+    """
+    rows = np.arange(len(codes))
+    wanted = design[rows, codes].sum(axis=0)
+
+    def likelihood(values: np.ndarray) -> tuple[float, np.ndarray]:
+        logits = offset + design @ values
+        logits = logits - logits.max(axis=1, keepdims=True)
+        normal = np.exp(logits).sum(axis=1)
+        return float((logits[rows, codes] - np.log(normal)).sum()), np.exp(logits) / normal[:, None]
+
+    values = start
+    height, shares = likelihood(values)
+    for _ in range(ITERATIONS):
+        mean = np.einsum("ic,icj->ij", shares, design)
+        gradient = wanted - mean.sum(axis=0)
+        curvature = np.einsum("ic,icj,ick->jk", shares, design, design, optimize=True)
+        curvature = curvature - mean.T @ mean
+        try:
+            inverse = np.linalg.inv(curvature)
+        except np.linalg.LinAlgError:
+            return None
+        if not np.isfinite(inverse).all():
+            return None  # separated so well that the likelihood is numerically flat
+        step = inverse @ gradient
+        if abs(gradient @ step) < 1e-12 * len(codes):
+            gradients = design[rows, codes] - mean
+            variance = float(np.sum((gradients @ inverse[0]) ** 2))
+            known = variance > 0 and height < SEPARATED
+            return Fitted(float(values[0]), variance) if known else None
+        while True:
+            higher, new_shares = likelihood(values + step)
+            if higher >= height or np.abs(step).max() < 1e-12:
+                break
+            step = step / 2
+        values, height, shares = values + step, higher, new_shares
+        if not np.abs(values).max() < LARGEST:
+            return None
+    return None

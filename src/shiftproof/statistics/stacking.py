@@ -53,8 +53,9 @@ def log_weights(
 def least_squares_weights(predicted: Floats, y: Floats, weights: Floats) -> Floats:
     """Return the weights a ≥ 0 of predictions [c, n] of numbers y [n] with row weights [n].
 
-    >>> least_squares_weights(np.array([[1.0, 2.0], [1.0, -1.0]]), np.array([2.0, 4.0]), np.ones(2))
-    array([2., 0.])
+    >>> predicted = np.array([[1.0, 2.0], [1.0, -1.0]])
+    >>> least_squares_weights(predicted, np.array([2.0, 4.0]), np.ones(2)).round(6).tolist()
+    [2.0, 0.0]
     """
     root = np.sqrt(weights)
     return np.asarray(nnls((predicted * root).T, y * root)[0])

@@ -17,7 +17,7 @@ import numpy as np
 
 from shiftproof.core.types import CROSS_ENTROPY
 from shiftproof.sweeps.domainbed.names import algorithms_in_order, datasets_in_order
-from shiftproof.sweeps.results import RunKey, RunOutcome, checked
+from shiftproof.sweeps.results import Run, RunKey, checked
 from shiftproof.sweeps.selection import Selection, Selector
 from shiftproof.sweeps.selection.base import best_draw
 
@@ -114,7 +114,7 @@ class DatasetResults:
     def predicts_numbers(self) -> bool:
         """Whether the runs are regressions, whose accuracies are R²."""
         return any(
-            found.run.origin.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
+            found.run.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
             for cell in self.cells.values()
             for found in cell.selections.values()
         )
@@ -195,7 +195,7 @@ def mean_of_columns(columns: Sequence[Estimate | None]) -> float | None:
 
 
 def aggregate(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     selector: Selector,
     expected: Collection[RunKey] | None = None,
 ) -> SelectionResults:
@@ -234,7 +234,7 @@ class _Grid(NamedTuple):
     domains: tuple[str, ...]
     trials: tuple[int, ...]
     draws: tuple[int, ...]
-    runs: Mapping[RunKey, RunOutcome]
+    runs: Mapping[RunKey, Run]
     expected: Collection[RunKey] | None
 
     def why_unused(self, key: RunKey) -> str:

@@ -20,19 +20,20 @@ from shiftproof.core.files import gzip_lines, write_atomically
 from shiftproof.core.json_values import conform, conform_fields
 from shiftproof.core.migrations import current, with_format
 from shiftproof.sweeps.domainbed.logs import read_domainbed_runs
-from shiftproof.sweeps.results import RunOutcome, Status, checked
-from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_outcomes
+from shiftproof.sweeps.results import Run, Status, checked
+from shiftproof.sweeps.standalone_runs import find_standalone_runs, standalone_runs
 from shiftproof.sweeps.stored_run import (
     RETRAINED,
-    StoredRun,
+    VARIANT,
     check_run,
-    read_outcome,
-    read_run_folder,
+    read_planned_run,
+    read_stored_run,
+    run_of,
 )
 from shiftproof.training.records import check_record
 
 
-def write_archive(runs: Iterable[StoredRun], path: Path) -> int:
+def write_archive(runs: Iterable[Run], path: Path) -> int:
     """Write the runs of a sweep; return their number."""
     lines = [json.dumps(_line(run), ensure_ascii=False) for run in runs]
     data = "".join(line + "\n" for line in lines).encode()
@@ -40,12 +41,12 @@ def write_archive(runs: Iterable[StoredRun], path: Path) -> int:
     return len(lines)
 
 
-def read_archive(path: Path) -> list[RunOutcome]:
+def read_archive(path: Path) -> list[Run]:
     """Read the runs of a file that `write_archive` wrote."""
-    found: list[RunOutcome] = []
+    found: list[Run] = []
     try:
         for number, line in enumerate(gzip_lines(path), 1):
-            found.append(_outcome(json.loads(line), f"{path}, line {number}", path))
+            found.append(_run(json.loads(line), f"{path}, line {number}", path))
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"{path} is not a readable file of runs ({error})") from error
     return found
@@ -61,40 +62,35 @@ _LINE: dict[str, Any] = {
 }
 
 
-def _line(run: StoredRun) -> dict[str, Any]:
+def _line(run: Run) -> dict[str, Any]:
+    algorithm = run.config.get("algorithm", run.algorithm)
+    variant = {} if run.algorithm == algorithm else {VARIANT: run.algorithm}
     return with_format(
         {
-            **run.job,
-            "status": run.status,
-            "seconds": run.seconds,
-            "environment": run.environment,
-            "config": run.config,
-            "records": run.records,
+            "dataset": run.dataset,
+            "algorithm": algorithm,
+            "domains": run.domains,
+            "test_domains": [run.domains[position] for position in run.test_domains],
+            "hparams_seed": run.hparams_seed,
+            "trial_seed": run.trial_seed,
+            **variant,
+            **{name: getattr(run, name) for name in _LINE},
         }
     )
 
 
-def _outcome(value: Any, where: str, path: Path) -> RunOutcome:
+def _run(value: Any, where: str, path: Path) -> Run:
     try:
         conform(value, Mapping[str, Any], "a line")
         value = current(value, "archive", where)
         job = {name: item for name, item in value.items() if name not in _LINE}
-        conform_fields({k: v for k, v in value.items() if k in _LINE}, _LINE, "a line")
+        conform_fields({name: value.get(name) for name in _LINE}, _LINE, "a line")
         if not job:
             raise ValueError("it has no place in a sweep")
         check_run(where, job, value["config"], {})
         for record in value["records"]:
             check_record(record)
-        run = StoredRun(
-            path,
-            value["status"],
-            job,
-            value["config"],
-            value["records"],
-            value["seconds"],
-            value["environment"],
-        )
-        return run.outcome()
+        return run_of(path, job, **{name: value[name] for name in _LINE})
     except ValueError as error:
         raise DataError(f"{where} is not a run of a sweep ({error})") from error
 
@@ -103,13 +99,13 @@ _OURS = ("job.json", RETRAINED)
 POOL = "pool the records of each run as DomainBed does (`as_domainbed`)"
 
 
-def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
+def read_sweep(*paths: Path, pooled: bool = False) -> list[Run]:
     """Return all runs in the folders and archives; each file is read once.
 
     Runs of our sweeps have a ``job.json``, DomainBed's a ``results.jsonl``, and those of `train`
     neither.  ``pooled`` pools the records of DomainBed's logs as its tool does.
     """
-    found: list[RunOutcome] = []
+    found: list[Run] = []
     foreign: list[Path] = []
     standalone: list[Path] = []
     for path in paths:
@@ -132,12 +128,12 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[RunOutcome]:
                 f"{path} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
                 " results.jsonl (DomainBed) anywhere in it"
             )
-        found += [read_outcome(job.parent) for job in jobs]
+        found += [read_planned_run(job.parent) for job in jobs]
         foreign += logs
         standalone += own
     # Read all at once: how these runs are judged or named depends on the others.
     found += read_domainbed_runs(foreign, pooled=pooled)
-    found += standalone_outcomes([read_run_folder(path) for path in standalone])
+    found += standalone_runs([read_stored_run(path) for path in standalone])
     return checked(found, POOL if foreign else "")
 
 
@@ -164,12 +160,9 @@ def _of_sweep(files: Mapping[str, Sequence[Path]]) -> list[Path]:
     return [path for path in found if not any(path.is_relative_to(each) for each in retrained)]
 
 
-def read_stored_runs(*paths: Path) -> list[StoredRun]:
-    """Return the runs of our sweeps with the full content of their files, in order."""
+def read_planned_runs(*paths: Path) -> list[Run]:
+    """Return the runs of our sweeps, in order."""
     folders = [job.parent for path in paths for job in job_files(path)]
     if not folders:
         raise InvalidValue("records can only be written from folders of Shiftproof sweeps")
-    runs = [read_run_folder(folder) for folder in folders]
-    outcomes = [run.outcome() for run in runs]
-    by_key = {outcome.key: run for outcome, run in zip(outcomes, runs, strict=True)}
-    return [by_key[outcome.key] for outcome in checked(outcomes)]
+    return checked(map(read_planned_run, folders))

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed
+from shiftproof.training.records import Record
 
 # The most runs and folders that a message names.
 MOST_NAMED = 20
@@ -49,16 +50,6 @@ class Evaluation(NamedTuple):
     losses: tuple[tuple[str, float], ...] = ()
 
 
-@dataclass(frozen=True)
-class Origin:
-    """How a run was made, as far as known: settings, duration, versions, and why it failed."""
-
-    config: Mapping[str, Any] = field(default_factory=dict)
-    seconds: float | None = None
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    failure: str = ""
-
-
 class Mark(NamedTuple):
     """Something in the files of a run that its reader should know.
 
@@ -80,11 +71,14 @@ class RunKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RunOutcome:
-    """One run: its identity, its status, and its accuracies by step.
+class Run:
+    """One run: its place in a sweep, its settings, how it ended, and its accuracies by step.
 
-    ``folder`` is where the run was read.  A ``standalone`` run was
-    made by `train`, not planned by a sweep.  ``marks`` describe problems in its files.
+    ``algorithm`` is the name of its row, and ``test_domains`` are positions among ``domains``.
+    ``folder`` is where the run was read.  ``config``, ``seconds``, ``environment`` (versions) and
+    ``failure`` say how it was made, as far as known; ``config`` is empty before its start.
+    ``records`` are those that the ``evaluations`` were read from.  A ``standalone`` run was made by
+    `train`, not planned by a sweep.  ``marks`` describe problems in its files.
     """
 
     dataset: str
@@ -96,14 +90,18 @@ class RunOutcome:
     status: str
     evaluations: Sequence[Evaluation]
     folder: Path | None = None
-    origin: Origin = field(default_factory=Origin, compare=False)
+    config: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    seconds: float | None = field(default=None, compare=False)
+    environment: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    failure: str = field(default="", compare=False)
+    records: Sequence[Record] = field(default=(), compare=False, repr=False)
     standalone: bool = False
     marks: tuple[Mark, ...] = field(default=(), compare=False)
 
     @property
     def hparams(self) -> Mapping[str, Any]:
         """The hyper-parameters as named in the run's files; empty if unknown."""
-        return self.origin.config.get("hparams") or {}
+        return self.config.get("hparams") or {}
 
     @cached_property
     def key(self) -> RunKey:
@@ -117,13 +115,13 @@ class RunOutcome:
         )
 
 
-def checked(outcomes: Iterable[RunOutcome], remedy: str = "") -> list[RunOutcome]:
+def checked(outcomes: Iterable[Run], remedy: str = "") -> list[Run]:
     """Return the runs in order; raise if runs are duplicated or disagree on a dataset's domains.
 
     ``remedy`` is an additional suggestion for resolving duplicates.
     """
-    found: dict[RunKey, list[RunOutcome]] = {}
-    first: dict[str, RunOutcome] = {}
+    found: dict[RunKey, list[Run]] = {}
+    first: dict[str, Run] = {}
     for outcome in outcomes:
         found.setdefault(outcome.key, []).append(outcome)
         other = first.setdefault(outcome.dataset, outcome)
@@ -138,7 +136,7 @@ def checked(outcomes: Iterable[RunOutcome], remedy: str = "") -> list[RunOutcome
     return [found[key][0] for key in sorted(found)]
 
 
-def _duplicates(groups: Sequence[Sequence[RunOutcome]], remedy: str) -> str:
+def _duplicates(groups: Sequence[Sequence[Run]], remedy: str) -> str:
     """Return a message that names the folders of each duplicated run and the remedies."""
     named = []
     for group in groups[:MOST_NAMED]:

@@ -11,7 +11,7 @@ from shiftproof.core.files import read_json
 from shiftproof.core.json_values import rebuilt
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.names import algorithm_title
-from shiftproof.sweeps.results import Evaluation, Origin, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 from shiftproof.sweeps.stored_run import RETRAINED
 
@@ -45,12 +45,12 @@ class RetrainedRun:
         chosen = "" if self.selection == BESIDE else f" ({self.selection})"
         return f"{algorithm_title(self.variant)}, {RETRAINED}{chosen}"
 
-    def outcome(self, sweep: Path) -> RunOutcome:
+    def outcome(self, sweep: Path) -> Run:
         """Return the result as a run in its own row, with one evaluation."""
         position = self.domains.index(self.test_domain)
         inside: list[float | None] = [None] * len(self.domains)
         inside[position] = self.accuracy
-        return RunOutcome(
+        return Run(
             self.dataset,
             self.row,
             self.domains,
@@ -60,13 +60,11 @@ class RetrainedRun:
             "finished",
             (Evaluation(0, tuple(inside), (None,) * len(self.domains)),),
             sweep / self.run,
-            Origin({"hparams": {"draws": [self.hparams_seed]}}),
+            {"hparams": {"draws": [self.hparams_seed]}},
         )
 
 
-def read_retrained(
-    runs: Iterable[RunOutcome], paths: Sequence[Path]
-) -> list[tuple[RetrainedRun, Path]]:
+def read_retrained(runs: Iterable[Run], paths: Sequence[Path]) -> list[tuple[RetrainedRun, Path]]:
     """Return the retrained runs of the sweeps of these runs, each with the folder of its sweep.
 
     A sweep keeps its runs in the folder ``runs``.  Sweeps that are not below ``paths`` are left
@@ -106,7 +104,7 @@ class Retrained(StepSelector):
 
 
 def retrained_results(
-    retrained: Sequence[tuple[RetrainedRun, Path]], runs: Sequence[RunOutcome]
+    retrained: Sequence[tuple[RetrainedRun, Path]], runs: Sequence[Run]
 ) -> SelectionResults:
     """Return the rows of retrained runs, together with the runs selected in the same cells."""
     outcomes = [result.outcome(sweep) for result, sweep in retrained]

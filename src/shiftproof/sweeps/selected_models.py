@@ -19,10 +19,10 @@ from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.model_of_run import trained_model
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.jobs import DatasetCache, Job
-from shiftproof.sweeps.results import RunKey, RunOutcome, positions
+from shiftproof.sweeps.results import Run, RunKey, positions
 from shiftproof.sweeps.selection import Selection, Selector
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.stored_run import read_run_folder
+from shiftproof.sweeps.stored_run import read_planned_run
 
 INDEX = "models.json"
 
@@ -44,7 +44,7 @@ class SelectedModel:
 
 
 def select_models(
-    jobs: Iterable[Job], outcomes: Iterable[RunOutcome], selectors: Iterable[Selector]
+    jobs: Iterable[Job], outcomes: Iterable[Run], selectors: Iterable[Selector]
 ) -> list[tuple[SelectedModel, Job]]:
     """Return the models that each selector selects, with the jobs that end at the selected steps.
 
@@ -130,7 +130,7 @@ def save_model(job: Job, run: Path, cache: DatasetCache) -> None:
 def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:
     """Raise if the repeated run did not measure what the sweep recorded."""
     path = folder.run(job)
-    outcome = read_run_folder(path).outcome()
+    outcome = read_planned_run(path)
     position = job.domains.index(model.test_domain)
     last = outcome.evaluations[-1] if outcome.evaluations else None
     if last is None or last.step != model.step or last.inside[position] != model.accuracy:

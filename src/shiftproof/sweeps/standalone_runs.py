@@ -13,9 +13,9 @@ from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.standardize import NONE, adaptation_title
-from shiftproof.sweeps.results import Evaluation, RunKey, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run, RunKey, positions
 from shiftproof.sweeps.selection.base import Needs, StepSelector
-from shiftproof.sweeps.stored_run import VARIANT, StoredRun
+from shiftproof.sweeps.stored_run import evaluations_of
 from shiftproof.training.records import shown_measure
 
 # The folder of every started run has one of these files beside config.json.
@@ -51,9 +51,9 @@ class RunEnd(LastStep):
     title = "weights that each run ends with"
 
 
-def run_end(outcomes: Iterable[RunOutcome]) -> type[LastStep]:
+def run_end(outcomes: Iterable[Run]) -> type[LastStep]:
     """Return the selector whose title describes the final weights of these runs."""
-    averages = {outcome.origin.config.get("average", "none") for outcome in outcomes}
+    averages = {outcome.config.get("average", "none") for outcome in outcomes}
     return LastStep if averages <= {"none"} else RunEnd
 
 
@@ -65,28 +65,26 @@ def find_standalone_runs(folder: Path) -> list[Path]:
     ]
 
 
-def standalone_outcomes(runs: Sequence[StoredRun]) -> list[RunOutcome]:
-    """Return the outcomes of runs; the seed of a run is used as its trial seed."""
+def standalone_runs(runs: Sequence[Run]) -> list[Run]:
+    """Return runs under the names of their tables; the seed of a run is used as its trial seed."""
     _refuse_other_data(runs)
     domains = _domains(runs)
     titles = _titles(runs)
-    outcomes = []
-    for run in runs:
-        config = run.config
-        job = {
-            "dataset": _dataset(config),
-            "algorithm": config["algorithm"],
-            VARIANT: titles[run.path],
-            "domains": domains[config["dataset"]],
-            "test_domains": config["test_domains"],
-            "hparams_seed": 0,
-            "trial_seed": config["seed"],
-        }
-        outcomes.append(replace(run, job=job).outcome(standalone=True))
-    return outcomes
+    return [
+        replace(
+            run,
+            dataset=_dataset(run.config),
+            algorithm=titles[run.folder],
+            domains=(names := domains[run.config["dataset"]]),
+            test_domains=positions(run.config["test_domains"], names, run.folder),
+            evaluations=evaluations_of(run.records, names),
+            standalone=True,
+        )
+        for run in runs
+    ]
 
 
-def kept_apart(outcomes: Sequence[RunOutcome]) -> list[list[RunOutcome]]:
+def kept_apart(outcomes: Sequence[Run]) -> list[list[Run]]:
     """Group runs that may share a table: those that adapt to the test domain, and the others."""
     groups = [
         [outcome for outcome in outcomes if outcome.dataset.endswith(ADAPTED) is adapted]
@@ -95,7 +93,7 @@ def kept_apart(outcomes: Sequence[RunOutcome]) -> list[list[RunOutcome]]:
     return [group for group in groups if group]
 
 
-def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
+def runs_to_compare(outcomes: Sequence[Run]) -> set[RunKey]:
     """Return the runs that a comparison of the outcomes needs.
 
     It needs every algorithm on each test domain and seed that occurs.
@@ -112,21 +110,21 @@ def runs_to_compare(outcomes: Sequence[RunOutcome]) -> set[RunKey]:
     return wanted
 
 
-def _refuse_other_data(runs: Iterable[StoredRun]) -> None:
+def _refuse_other_data(runs: Iterable[Run]) -> None:
     """Raise if runs used different data under the same name."""
-    first: dict[tuple[Any, ...], StoredRun] = {}
+    first: dict[tuple[Any, ...], Run] = {}
     for run in runs:
         frozen = tuple(sorted(run.config.get("extractor", {}).items()))
         key = (_dataset(run.config), run.config.get("data_seed"), frozen, _standardize(run.config))
         other = first.setdefault(key, run)
         if run.config.get("fingerprint") != other.config.get("fingerprint"):
             raise DataError(
-                f"{other.path} and {run.path} were trained on different data under the name"
+                f"{other.folder} and {run.folder} were trained on different data under the name"
                 f" {run.config['dataset']}; make a report of each"
             )
 
 
-def _domains(runs: Iterable[StoredRun]) -> dict[str, tuple[str, ...]]:
+def _domains(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
     """Return the domains of each dataset that its runs have measured, in order."""
     measured: dict[str, list[list[str]]] = {}
     for run in runs:
@@ -145,15 +143,15 @@ def _domains(runs: Iterable[StoredRun]) -> dict[str, tuple[str, ...]]:
     }
 
 
-def _titles(runs: Iterable[StoredRun]) -> dict[Path, str]:
+def _titles(runs: Iterable[Run]) -> dict[Path | None, str]:
     """Name each run after its algorithm and the settings that differ between runs."""
-    groups: dict[tuple[str, str], list[StoredRun]] = {}
+    groups: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
         title = adaptation_title(run.config["algorithm"], _standardize(run.config))
         groups.setdefault((run.config["dataset"], title), []).append(run)
     titles = {}
     for (_, algorithm), group in groups.items():
-        settings = {run.path: _settings(run.config) for run in group}
+        settings = {run.folder: _settings(run.config) for run in group}
         names = {name for each in settings.values() for name in each}
         differing = sorted(
             name for name in names if len({str(each.get(name)) for each in settings.values()}) > 1

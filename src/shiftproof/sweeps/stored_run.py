@@ -6,7 +6,6 @@ The ``job.json`` of a sweep's run holds its place in the protocol.  A run of `tr
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from shiftproof.core.json_values import conform_fields
 from shiftproof.core.text import quoted
 from shiftproof.sweeps.results import (
     Evaluation,
-    Origin,
     OutputShift,
-    RunOutcome,
-    positions as positions_of,
+    Run,
+    positions,
 )
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record, shown_measure
@@ -70,77 +68,74 @@ VARIANT = "variant"
 RETRAINED = "retrained"
 
 
-@dataclass(frozen=True)
-class StoredRun:
-    """The content of a run's files, each read once.
+def read_stored_run(folder: Path) -> Run:
+    """Read the files of a run; without ``done.json``, the run is running or failed.
 
-    ``path`` is the folder of the run, or the archive.  ``config`` is empty if the run has not
-    started, ``job`` if no sweep planned it.
+    A run that no sweep planned has no domains yet (see `standalone_runs`).
     """
-
-    path: Path
-    status: str
-    job: Mapping[str, Any]
-    config: Mapping[str, Any]
-    records: Sequence[Record]
-    seconds: float | None = None
-    environment: Mapping[str, Any] = field(default_factory=dict)
-    failure: str = ""
-
-    def outcome(self, *, standalone: bool = False) -> RunOutcome:
-        """Return the run's results under the names in its job."""
-        domains = tuple(self.job["domains"])
-        held_out = positions_of(self.job["test_domains"], domains, self.path)
-        trained = self.config.get("test_domains", self.job["test_domains"])
-        algorithm = self.config.get("algorithm", self.job["algorithm"])
-        if (positions_of(trained, domains, self.path), algorithm) != (
-            held_out,
-            self.job["algorithm"],
-        ):
-            raise DataError(f"job.json and config.json in {self.path} are of different runs")
-        return RunOutcome(
-            dataset=self.job["dataset"],
-            algorithm=row_of(self.job),
-            domains=domains,
-            test_domains=held_out,
-            hparams_seed=int(self.job["hparams_seed"]),
-            trial_seed=int(self.job["trial_seed"]),
-            status=self.status,
-            evaluations=evaluations_of(self.records, domains),
-            folder=self.path,
-            origin=Origin(self.config, self.seconds, self.environment, self.failure),
-            standalone=standalone,
-        )
-
-
-def read_run_folder(folder: Path) -> StoredRun:
-    """Read the files of a run; without ``done.json``, the run is running or failed."""
     job = read_json_if_any(folder / "job.json", JOB_NAMES) or {}
     required = ("dataset", "algorithm", "test_domains", *(() if job else ("seed",)))
-    run = RunFolder(folder)
-    ended = run.done()
+    files = RunFolder(folder)
+    ended = files.done()
     hashes = [None if ended is None else ended.sha256.get(name, "") for name in HASHED[:2]]
     config = read_json_if_any(folder / "config.json", required, sha256=hashes[0]) or {}
     failed = read_json_if_any(folder / "failed.json") or {}
     check_run(folder, job, config, failed)
-    return StoredRun(
+    return run_of(
         folder,
-        ended.status if ended else "failed" if failed else "running",
         job,
         config,
-        run.records.read(hashes[1]) if config else [],
+        files.records.read(hashes[1]) if config else [],
+        ended.status if ended else "failed" if failed else "running",
         ended.seconds if ended else None,
         ended.environment if ended else {},
         failed.get("reason", ""),
     )
 
 
-def read_outcome(folder: Path) -> RunOutcome:
-    """Return the results of a sweep's run."""
-    run = read_run_folder(folder)
-    if not run.job:
+def read_planned_run(folder: Path) -> Run:
+    """Read the files of a run that a sweep planned."""
+    run = read_stored_run(folder)
+    if not run.domains:
         raise DataError(f"{folder / 'job.json'} was deleted while the sweep was read; try again")
-    return run.outcome()
+    return run
+
+
+def run_of(
+    folder: Path,
+    job: Mapping[str, Any],
+    config: Mapping[str, Any],
+    records: Sequence[Record],
+    status: str,
+    seconds: float | None,
+    environment: Mapping[str, Any],
+    failure: str = "",
+) -> Run:
+    """Return a run under the names in its job, or in its settings if it has no job."""
+    named = job or {**config, "domains": (), "hparams_seed": 0, "trial_seed": config.get("seed", 0)}
+    domains = tuple(named["domains"])
+    test_domains: tuple[int, ...] = ()
+    if job:
+        test_domains = positions(job["test_domains"], domains, folder)
+        trained = positions(config.get("test_domains", job["test_domains"]), domains, folder)
+        if (trained, config.get("algorithm", job["algorithm"])) != (test_domains, job["algorithm"]):
+            raise DataError(f"job.json and config.json in {folder} are of different runs")
+    return Run(
+        named.get("dataset", ""),
+        row_of(named),
+        domains,
+        test_domains,
+        named["hparams_seed"],
+        named["trial_seed"],
+        status,
+        evaluations_of(records, domains),
+        folder,
+        config,
+        seconds,
+        environment,
+        failure,
+        records,
+    )
 
 
 def row_of(job: Mapping[str, Any]) -> str:

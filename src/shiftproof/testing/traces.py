@@ -37,8 +37,8 @@ from shiftproof.core.errors import DataError, ShiftproofError
 from shiftproof.core.space import resolve
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, adrmx, cad, mixup, selfreg, trm
+from shiftproof.learners.algorithms.cad import BASE_TEMPERATURE, domain_bottleneck, log_sum
 from shiftproof.learners.algorithms.trm import neumann_inverse
-from shiftproof.penalties.domain_bottleneck import BASE_TEMPERATURE, domain_bottleneck, log_sum
 from shiftproof.sweeps.domainbed.names import translate
 
 

@@ -56,3 +56,9 @@ from shiftproof.theory.statement import (
     Bound as Bound,
     TailBound as TailBound,
 )
+
+__all__ = sorted(
+    name
+    for name, value in vars().items()
+    if name == "STATEMENTS" or getattr(value, "__module__", "").startswith(__name__)
+)

@@ -90,4 +90,4 @@ def _risk(dataset: DomainDataset, test_domains: Sequence[str], seed: int) -> flo
     rows = [np.sort(rng.permutation(len(domain))[:MOST_ROWS]) for domain in domains]
     loss = SQUARED if dataset.target else CROSS_ENTROPY
     samples = samples_of(dataset, domains, rows, loss=loss)
-    return judge(LinearCandidate(), samples, seed).scores.risk
+    return judge(LinearCandidate(), samples, seed).risk

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from _internals import (
-    COUNTS as DOMAIN_NET_COUNTS,
+    DOMAIN_NET_COUNTS,
     PACS,
     DataError,
     DomainNet,
@@ -370,8 +370,8 @@ def test_annotations_cannot_name_a_file_elsewhere(tmp_path, library):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("[1, 2]", "is not a file of COCO annotations"),
-        ("{", "is not a file of COCO annotations"),
+        ("[1, 2]", "is not a file of COCO Camera Traps"),
+        ("{", "is not a file of COCO Camera Traps"),
         ('{"images": [], "annotations": [{}], "categories": []}', "is not a file of COCO"),
         ('{"images": [], "annotations": [], "categories": []}', "holds no image"),
     ],

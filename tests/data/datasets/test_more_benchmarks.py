@@ -246,7 +246,7 @@ def test_digits_of_three_sources(tmp_path: Path) -> None:
 DAMAGED = {
     "no digit": ("usps.bz2", bz2.compress(b"12 1:0.5\n"), r".11 is not a digit."),
     "infinite": ("usps.bz2", bz2.compress(b"inf 1:0.5\n"), "not a file of USPS"),
-    "place 0": ("usps.bz2", bz2.compress(b"1 0:0.5\n"), "0 is not a pixel index"),
+    "place 0": ("usps.bz2", bz2.compress(b"1 0:0.5\n"), "Invalid index 0"),
     "not a number": ("usps.bz2", bz2.compress(b"1 1:nan\n"), "a pixel is not a number"),
     "empty": ("usps.bz2", bz2.compress(b""), "holds no digits"),
     "deflated": ("zip.train.gz", gzip.compress(b"1 0\n")[:10] + b"\xff" * 20, "is damaged or not"),

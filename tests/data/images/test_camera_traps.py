@@ -125,7 +125,9 @@ def test_a_model_takes_camera_traps(tmp_path: Path) -> None:
     file.write_text(json.dumps(content))
     (placeless,) = SampleRequest(str(file)).read(ImageForm(8), 0)
     assert placeless.domains == ["none"] * 3
-    with pytest.raises(DataError, match=r"traps.json lists images, but the model takes \[n, 5\]"):
+    with pytest.raises(
+        DataError, match=r"traps.json lists images, but the model takes arrays of shape \[n, 5\]"
+    ):
         SampleRequest(str(file)).read(TensorForm((5,)), 0)
 
 

@@ -1,7 +1,8 @@
 """A user's folder of images: the right labels, or one clear line."""
 
 import pytest
-from _internals import DataError, ImageView, find_images, load_image_folder
+from _internals import DataError, ImageView, find_images
+from image_data import load_images
 from PIL import Image
 
 
@@ -34,7 +35,7 @@ def test_folders_are_domains_and_classes(root):
         for label in ("owl", "tit")
         for n in range(2)
     ]
-    dataset = load_image_folder(root, ImageView(image_size=8))
+    dataset = load_images(root, ImageView(image_size=8))
     assert dataset.name == "birds"
     assert dataset.domain_names == ("day", "night")
     assert dataset.classes == ("owl", "tit")

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
-from _internals import DataError, DataRequest, InvalidValue, domain_series
+from _internals import DataError, DataRequest, InvalidValue, as_table, domain_series
 
 
 def table(n=60, **columns):
@@ -35,8 +35,9 @@ def test_dates_by_period(by, expected, kind):
 
 
 def test_days_come_first_where_dots_separate():
-    series, _ = domain_series(table(date=["03.01.2020"] * 60), "t.csv", ["date"], "month")
-    assert set(series) == {"2020-01"}
+    dated = as_table(table(date=["03.01.2020"] * 60), "t.csv")
+    cells, _ = domain_series(dated, "t.csv", ["date"], "month")
+    assert set(cells.text_list) == {"2020-01"}
 
 
 def test_numbers_by_bins_of_as_many_rows():

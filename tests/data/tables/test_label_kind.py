@@ -6,7 +6,16 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _internals import DataError, InvalidValue, UnknownName, label_kind, table_dataset
+from _internals import (
+    Cells,
+    DataError,
+    InvalidValue,
+    UnknownName,
+    as_table,
+    cells_of,
+    label_kind,
+    table_dataset,
+)
 
 import shiftproof
 from shiftproof import Domain, ShiftproofError
@@ -15,8 +24,8 @@ RNG = np.random.default_rng(0)
 ROWS = 400
 
 
-def column(values: object) -> pd.Series:
-    return pd.Series(values, name="y")
+def column(values: object) -> Cells:
+    return cells_of(as_table(pd.DataFrame({"y": values}), "t"), "y")
 
 
 @pytest.mark.parametrize(

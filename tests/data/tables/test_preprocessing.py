@@ -2,15 +2,17 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 import torch
 from _internals import (
     FEWEST_ROWS,
+    Cells,
     Column,
     Columns,
     DataError,
     FittedColumns,
-    kind_of,
+    arrow_array,
     table_dataset,
     text_of,
 )
@@ -255,7 +257,7 @@ def test_nothing_of_held_out_samples_leaks():
     ],
 )
 def test_kinds(values, kind):
-    assert kind_of(pd.Series(values)) == kind
+    assert Cells("a", pa.chunked_array([arrow_array(pd.Series(values))])).holds == kind
 
 
 def test_texts():

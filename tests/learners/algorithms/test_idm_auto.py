@@ -20,7 +20,6 @@ from _internals import (
     calibration,
     configure,
     first_difference,
-    gradients_of,
     linear_head_gradients,
     preflight_notes,
     problem,
@@ -255,11 +254,24 @@ def test_the_loss_is_the_risk_over_lambda_and_the_penalty_of_gradients_of_unit_s
     torch.testing.assert_close(
         losses.total, losses.parts["risk"] / 50 + losses.parts["gradient_penalty"]
     )
-    alone = begun(gradient_ema=0.0)
-    features = alone.features(batch(1))
-    gradients = gradients_of(alone.head, features, batch(1).y, alone.head(features))
-    expected = pdm(standardized(gradients))
-    torch.testing.assert_close(alone.objective(batch(1)).parts["gradient_penalty"], expected)
+
+
+def test_the_penalty_compares_a_batch_with_earlier_ones_only():
+    """The first batch has none; of two batches with memory γ remain γ² ‖Δ‖² and their product."""
+    auto = begun(gradient_ema=0.5)
+
+    def ranked(seed: int) -> Tensor:
+        features = auto.features(batch(seed))
+        residual = auto.sample_loss.residual(auto.head(features), batch(seed).y)
+        points = standardized(linear_head_gradients(features, residual)).sort(dim=1).values
+        return points - points.mean(dim=0)
+
+    torch.testing.assert_close(
+        auto.objective(batch(1)).parts["gradient_penalty"], torch.tensor(0.0)
+    )
+    old, new = ranked(1), ranked(2)
+    expected = (new * old + 0.25 * old.square()).mean()
+    torch.testing.assert_close(auto.objective(batch(2)).parts["gradient_penalty"], expected)
 
 
 def test_it_ends_with_the_mean_of_the_weights_since_the_middle():

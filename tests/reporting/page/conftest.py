@@ -9,10 +9,9 @@ from _internals import (
     Evaluation,
     Expected,
     LastStep,
-    Origin,
     Outputs,
     OutputShift,
-    RunOutcome,
+    Run,
     aggregate,
     page_HeldOut as HeldOut,
     runs_to_compare,
@@ -37,9 +36,11 @@ def run(algorithm, test_domain, accuracy, *, trial=0, draw=0, dataset="wards", *
         for step, share, off in zip((1, 101, 200), validation, (-0.25, 0.0, -0.125), strict=True)
     )
     config = {"dataset": dataset, "backbone": "mlp", "steps": 200, "holdout": 0.2, "device": "cpu"}
-    return RunOutcome(
+    return Run(
         dataset, algorithm, domains, (test_domain,), draw, trial, given["status"], evaluations,
-        origin=Origin(config, given["seconds"], ENVIRONMENT),
+        config=config,
+        seconds=given["seconds"],
+        environment=ENVIRONMENT,
         standalone=given.get("standalone", False),
     )  # fmt: skip
 

@@ -9,7 +9,6 @@ from _internals import (
     SELECTORS,
     TOP,
     Axis,
-    Origin,
     SelectionResults,
     averages_table,
     baseline_plot,
@@ -273,7 +272,10 @@ def test_costs_are_ratios_of_runs_in_the_same_place(made):
     assert rows == {"ERM": ["1.00", "20.00", "3"], "IDM": ["2.00", "40.00", "3"]}
     alone = cost_plot([o for o in outcomes if o.algorithm == "idm"], "erm")
     assert [cell.text for cell in alone.table.rows[0].cells] == ["40.00", "3"]
-    assert cost_plot([replace(o, origin=Origin()) for o in outcomes], "erm") is None
+    assert (
+        cost_plot([replace(o, config={}, seconds=None, environment={}) for o in outcomes], "erm")
+        is None
+    )
 
 
 def test_curves_go_where_the_numbers_are_and_mark_the_reported_step(made):
@@ -319,7 +321,10 @@ def test_the_shift_of_outputs_is_that_of_the_reported_step(made):
 def test_provenance_counts_runs_and_names_versions_failures_and_settings(made):
     failed = replace(
         made.run("idm", 1, 0.5, status="failed"),
-        origin=Origin(failure="out of memory"),
+        config={},
+        seconds=None,
+        environment={},
+        failure="out of memory",
         evaluations=(),
     )
     outcomes = [made.run("erm", 0, 0.5), made.run("idm", 0, 0.5, status="diverged"), failed]
@@ -345,7 +350,7 @@ def test_other_selections_to_choose_are_told_beside(made):
 
 def test_sections_without_values_are_absent(made):
     bare = [
-        replace(o, origin=Origin(), evaluations=o.evaluations[-1:])
+        replace(o, config={}, seconds=None, environment={}, evaluations=o.evaluations[-1:])
         for o in made.grid({"erm": [0.5]})
     ]
     page = page_values(bare, made.chosen(bare), "erm", Source())

@@ -14,7 +14,7 @@ from _internals import (
     DataError,
     Evaluation,
     Report,
-    RunOutcome,
+    Run,
     aggregate,
     domain_titles,
     read_domainbed_runs,
@@ -79,7 +79,7 @@ def write_log(folder, steps=(0, 300), **changes):
 
 def test_a_run_of_theirs(tmp_path):
     (run,) = read_domainbed_runs([write_log(tmp_path / "x", test_envs=[2, 0])])
-    assert run == RunOutcome(
+    assert run == Run(
         "vlcs", "coral", ("Caltech101", "LabelMe", "SUN09", "VOC2007"), (0, 2), 4, 1, "finished",
         (
             Evaluation(1, (0.0, 0.1, 0.2, 0.3), (0.0, 0.1, 0.2, 0.3)),
@@ -171,9 +171,7 @@ def sweep_of_ours(rng):
                         for step in (1, 11, 20)
                     )
                     runs.append(
-                        RunOutcome(
-                            dataset, algorithm, names, held_out, draw, 0, "finished", evaluations
-                        )
+                        Run(dataset, algorithm, names, held_out, draw, 0, "finished", evaluations)
                     )
     del runs[3]
     runs[5] = replace(runs[5], status="running", evaluations=runs[5].evaluations[:1])

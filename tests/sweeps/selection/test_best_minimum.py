@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from _internals import SELECTORS, Evaluation, RunOutcome
+from _internals import SELECTORS, Evaluation, Run
 
 DOMAINS = ("90%", "80%", "10%")
 NONE = (None, None, None)
@@ -14,7 +14,7 @@ def run(inside, hparams_seed=0, tests=(2,), outside=NONE, status="finished"):
     evaluations = tuple(
         Evaluation(10 * number, values, outside) for number, values in enumerate(inside, 1)
     )
-    return RunOutcome("x", "erm", DOMAINS, tests, hparams_seed, 0, status, evaluations)
+    return Run("x", "erm", DOMAINS, tests, hparams_seed, 0, status, evaluations)
 
 
 def select(runs, test_domain=2):

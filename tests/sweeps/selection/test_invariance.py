@@ -7,7 +7,7 @@ import math
 from dataclasses import replace
 
 import pytest
-from _internals import SELECTORS, Evaluation, OutputShift, RunOutcome, aggregate, evaluations_of
+from _internals import SELECTORS, Evaluation, OutputShift, Run, aggregate, evaluations_of
 
 DOMAINS = ("a", "b", "c")
 LOG2 = math.log(2)
@@ -25,7 +25,7 @@ def step(number, risks, p_value, accuracy=0.5, concept=0.0, covariate=0.0, entro
 
 
 def run(*steps, seed=0):
-    return RunOutcome("x", "erm", DOMAINS, (2,), seed, 0, "finished", steps)
+    return Run("x", "erm", DOMAINS, (2,), seed, 0, "finished", steps)
 
 
 def select(*runs):

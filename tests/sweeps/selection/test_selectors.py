@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from _internals import EVALUATIONS, SELECTORS, Evaluation, Needs, OutputShift, RunOutcome
+from _internals import EVALUATIONS, SELECTORS, Evaluation, Needs, OutputShift, Run
 
 DOMAINS = ("a", "b", "c")
 ANY = (0.5, 0.5, 0.5)
@@ -16,7 +16,7 @@ def run(test_domains, steps, hparams_seed=0, status="finished"):
         Evaluation(step, *parts) if len(parts) > 2 else Evaluation(step, *parts, ANY, NO_SHIFT)
         for step, parts in steps.items()
     )
-    return RunOutcome("x", "erm", DOMAINS, test_domains, hparams_seed, 0, status, evaluations)
+    return Run("x", "erm", DOMAINS, test_domains, hparams_seed, 0, status, evaluations)
 
 
 def select(name, runs, test_domain=0):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -71,15 +69,15 @@ class MNISTM(ImageBenchmark):
 
 def _listed(root: Path, part: str) -> list[LabelledPath]:
     file = root / f"{part}_labels.txt"
-    found = []
+    images = []
     for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
         image, _, digit = line.rpartition(" ")
         if digit not in DIGITS or not image or Path(image).name != image:
             raise DataError(
                 f"line {number} of {file} is not a file name and a digit: {line[:60]!r}"
             )
-        found.append(LabelledPath(root / part / image, digit, BLENDED, f"{part}-{image}"))
-    return found
+        images.append(LabelledPath(root / part / image, digit, BLENDED, f"{part}-{image}"))
+    return images
 
 
 SCANNED = "usps"
@@ -113,61 +111,51 @@ class USPS(ImageBenchmark):
     @classmethod
     def convert(cls, folders: Sequence[Path], out: Path) -> bool:
         """Write the digits of the files as PNG images into folders DOMAIN/CLASS."""
-        places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
+        inner = [path for folder in folders for path in folders_below(folder, DEEPEST)]
         for names in FILES:
-            found = [place / name for place in places for name in names if (place / name).is_file()]
-            for file in found:
+            files = [path / name for path in inner for name in names if (path / name).is_file()]
+            for file in files:
                 _write(file, out / SCANNED)
-            if found:
+            if files:
                 return True
         return False
 
 
 def _write(file: Path, out: Path) -> None:
-    written = 0
-    for digit, pixels in _digits(file):
+    digits, pixels = _read(file)
+    if not len(digits):
+        raise DataError(f"{file} holds no digits; download it again")
+    grey = np.rint((pixels + 1) / 2 * 255).clip(0, 255).astype(np.uint8).reshape(-1, SIDE, SIDE)
+    stem = file.name.rpartition(".")[0].replace(".", "-")
+    for number, (digit, image) in enumerate(zip(digits.astype(int), grey, strict=True)):
         folder = out / str(digit)
         folder.mkdir(parents=True, exist_ok=True)
-        grey = np.rint((pixels + 1) / 2 * 255).clip(0, 255).astype(np.uint8)
-        stem = file.name.rpartition(".")[0].replace(".", "-")
-        Image.fromarray(grey.reshape(SIDE, SIDE)).save(folder / f"{stem}-{written:05d}.png")
-        written += 1
-    if not written:
-        raise DataError(f"{file} holds no digits; download it again")
+        Image.fromarray(image).save(folder / f"{stem}-{number:05d}.png")
 
 
-def _digits(file: Path) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield each digit with its 256 numbers."""
-    opened = bz2.open if file.suffix == ".bz2" else gzip.open
+def _read(file: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the digits [n] of a file and their numbers [n, 256]."""
+    from sklearn.datasets import load_svmlight_file  # type: ignore[import-untyped]
+
     try:
-        with opened(file, "rt", encoding="ascii") as lines:
-            for line in lines:
-                if not line.strip():
-                    continue
-                first, *rest = line.split()
-                if file.suffix == ".bz2":
-                    pixels = np.full(SIDE * SIDE, -1.0)
-                    for item in rest:
-                        place, value = item.split(":")
-                        if int(place) < 1:
-                            raise ValueError(f"{place} is not a pixel index")
-                        pixels[int(place) - 1] = float(value)
-                    yield _checked(float(first) - 1, pixels), pixels
-                else:
-                    pixels = np.array(rest, dtype=float)
-                    if pixels.shape != (SIDE * SIDE,):
-                        raise ValueError(f"{len(pixels)} numbers in a line")
-                    yield _checked(float(first), pixels), pixels
+        if file.suffix == ".bz2":
+            sparse, labels = load_svmlight_file(str(file), n_features=SIDE**2, zero_based=False)
+            stored = sparse.tocoo()
+            pixels = np.full(sparse.shape, -1.0)
+            pixels[stored.row, stored.col] = stored.data
+            digits = labels - 1
+        else:
+            table = np.loadtxt(file, ndmin=2)
+            digits, pixels = table[:, 0], table[:, 1:]
+        if pixels.shape[1] != SIDE**2:
+            raise ValueError(f"{pixels.shape[1]} numbers in a line")
+        if np.isnan(pixels).any():
+            raise ValueError("a pixel is not a number")
+        if len(wrong := digits[~np.isin(digits, range(10))]):
+            raise ValueError(f"{wrong[0]:g} is not a digit")
     except (OSError, EOFError, zlib.error, ValueError, IndexError) as error:
         raise DataError(f"{file} is damaged or not a file of USPS ({error})") from error
-
-
-def _checked(digit: float, pixels: np.ndarray) -> int:
-    if digit not in range(10):
-        raise ValueError(f"{digit:g} is not a digit")
-    if np.isnan(pixels).any():
-        raise ValueError("a pixel is not a number")
-    return int(digit)
+    return digits, pixels
 
 
 IMPORTED = (MNISTM, USPS)
@@ -212,14 +200,14 @@ class DigitsOfThreeSources(DatasetSource):
         notes: list[str] = []
         view = ImageView(image_size=28, augment=False)
         for source in IMPORTED:
-            samples, found = find_images(folder_of(source.name))
+            samples, left_out = find_images(folder_of(source.name))
             # File names follow the order of the publishers' lists; samples are sorted by class.
             paths = sorted((sample.path for sample in samples), key=lambda path: path.name)
             first = set(paths[:most])
             samples = [sample for sample in samples if sample.path in first]
-            made = image_dataset(
+            dataset = image_dataset(
                 source.name, samples, view, classes=self.card.classes, progress=progress
             )
-            notes += [*found, *made.notes]
-            domains += made.in_memory().domains
+            notes += [*left_out, *dataset.notes]
+            domains += dataset.in_memory().domains
         return replace(self.card.dataset("digits", domains), notes=tuple(notes))

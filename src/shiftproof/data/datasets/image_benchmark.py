@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from importlib import resources
 from pathlib import Path
 
 from shiftproof.core.errors import DataError
@@ -35,6 +37,15 @@ FAIR_USE = (
     "fair use notice of its authors: for non-commercial research and education; the pictures belong"
     " to their authors"
 )
+
+
+@cache
+def class_names(dataset: str) -> tuple[str, ...]:
+    """Return the classes of a dataset with many, in order."""
+    assets = resources.files("shiftproof.data.datasets").joinpath("assets/classes.json")
+    return tuple(json.loads(assets.read_bytes())[dataset])
+
+
 # Number of folder levels that are searched for a domain.
 DEEPEST = 5
 

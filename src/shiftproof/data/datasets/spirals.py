@@ -65,10 +65,10 @@ class Spirals(DatasetSource):
             rows = count if name == TEST else self.per_domain
             y = rng.integers(2, size=rows)
             if name == TEST:
-                own = rng.standard_normal((rows, SIGNATURE))
+                signature = rng.standard_normal((rows, SIGNATURE))
             else:
-                own = (2 * y - 1)[:, None] * signatures[int(name)]
-            x = np.hstack([spiral(y, rng), own]).astype(np.float32)
+                signature = (2 * y - 1)[:, None] * signatures[int(name)]
+            x = np.hstack([spiral(y, rng), signature]).astype(np.float32)
             domains.append(Domain(name, torch.from_numpy(x), torch.from_numpy(y)))
         return self.card.dataset("spirals", domains)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any
 
 from shiftproof.core.errors import DataError
 from shiftproof.data.base import DATASETS, Progress, Source
@@ -16,6 +14,7 @@ from shiftproof.data.datasets.image_benchmark import (
     image_card,
 )
 from shiftproof.data.images.files import LabelledPath
+from shiftproof.data.images.manifest import read_coco
 from shiftproof.data.images.walk import folders_below, images_in
 from shiftproof.data.library.base import Found
 
@@ -111,19 +110,12 @@ def _one_edition(files: Sequence[Path]) -> list[Path]:
 def _labels(file: Path) -> Iterator[tuple[str, str, str]]:
     """Yield (file name, location, class) of each annotation that belongs to the dataset."""
     card = TerraIncognita.card
-    try:
-        content: dict[str, list[dict[str, Any]]] = json.loads(file.read_bytes())
-        classes = {item["id"]: item["name"] for item in content["categories"]}
-        images = {item["id"]: item for item in content["images"]}
-        for annotation in content["annotations"]:
-            label, image = classes[annotation["category_id"]], images.get(annotation["image_id"])
-            if image is None or label not in card.classes:
-                continue
-            if f"location_{image['location']}" in card.counts:
-                name = PurePosixPath(str(image["file_name"])).name
-                yield name, str(image["location"]), label
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DataError(f"{file} is not a file of COCO annotations ({error!r})") from error
+    images, labels = read_coco(file)
+    for key, image in images.items():
+        name, location = PurePosixPath(str(image["file_name"])).name, str(image.get("location"))
+        if f"location_{location}" in card.counts:
+            for label in labels.get(key, set()).intersection(card.classes):
+                yield name, location, label
 
 
 def _find(names: set[str], folders: Sequence[Path], progress: Progress) -> dict[str, Path]:

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import quoted
 from shiftproof.data.base import DATASETS, Progress
 from shiftproof.data.datasets.image_benchmark import (
     ImageBenchmark,
+    class_names,
     folder_with,
     image_card,
     listed_images,
 )
 from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.library.base import Found
-from shiftproof.data.tables.cell_types import text_of, texts
-from shiftproof.data.tables.read_file import read_frame
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from shiftproof.data.tables.cell_types import Cells, cells_of
+from shiftproof.data.tables.read import read_table
 
 PATCHES = "metadata.csv"
 TISSUES = ("normal", "tumor")
@@ -68,33 +65,38 @@ class WildsCamelyon(ImageBenchmark):
         root = folder_with([PATCHES], folders)
         if root is None:
             return Found([], [])
-        frame = read_frame(root / PATCHES)
-        needed = ["patient", "node", "x_coord", "y_coord", "tumor", "center"]
-        if absent := [name for name in needed if name not in frame]:
-            raise DataError(f"{root / PATCHES} has no column {absent[0]!r}; download it again")
-        columns = {name: _texts(frame[name], root / PATCHES) for name in needed}
+        needed = ("patient", "node", "x_coord", "y_coord", "tumor", "center")
+        columns = [_known_texts(cells, root / PATCHES) for cells in _cells(root / PATCHES, needed)]
         listed = []
-        for patient, node, x, y, tumor, center in zip(*columns.values(), strict=True):
+        for patient, node, x, y, tumor, center in zip(*columns, strict=True):
             stem = f"patient_{patient}_node_{node}"
             path = root / "patches" / stem / f"patch_{stem}_x_{x}_y_{y}.png"
             listed.append(LabelledPath(path, TISSUES[int(tumor)], f"hospital_{center}"))
         return listed_images(listed, cls.name, progress)
 
 
-def _texts(column: pd.Series, file: Path) -> list[str]:
+def _cells(file: Path, columns: Sequence[str]) -> list[Cells]:
+    """Return columns of a metadata file."""
+    table = read_table(file)
+    if absent := [name for name in columns if name not in table.column_names]:
+        raise DataError(f"{file} has no column {absent[0]!r}; download it again")
+    return [cells_of(table, name) for name in columns]
+
+
+def _known_texts(column: Cells, file: Path) -> list[str]:
     """Return the cells of a column; a missing or unknown value, or a path, is an error."""
-    codes, found = texts(column)
+    codes, values = column.texts
     if (codes < 0).any():
         row = int((codes < 0).argmax()) + 1
         raise DataError(f"row {row} of {file} has no {column.name}; download it again")
-    for code, text in enumerate(found):
-        if text not in KNOWN.get(str(column.name), (Path(text).name,)):
+    for code, text in enumerate(values):
+        if text not in KNOWN.get(column.name, (Path(text).name,)):
             row = int((codes == code).argmax()) + 1
             raise DataError(
                 f"row {row} of {file} has {column.name} {quoted(text)}, which is not a value of"
                 " Camelyon17; download it again"
             )
-    return [found[code] for code in codes]
+    return [values[code] for code in codes]
 
 
 IMAGES, COUNTRIES = "rgb_metadata.csv", "country_code_mapping.csv"
@@ -111,21 +113,7 @@ REGIONS = {
 REGION_BOUNDS = {region: (1, count) for region, count in REGIONS.items()}
 # Images withheld for the publishers' contest.
 SEQUESTERED = "seq"
-USES = (
-    *("airport", "airport_hangar", "airport_terminal", "amusement_park", "aquaculture"),
-    *("archaeological_site", "barn", "border_checkpoint", "burial_site", "car_dealership"),
-    *("construction_site", "crop_field", "dam", "debris_or_rubble", "educational_institution"),
-    *("electric_substation", "factory_or_powerplant", "fire_station", "flooded_road", "fountain"),
-    *("gas_station", "golf_course", "ground_transportation_station", "helipad", "hospital"),
-    *("impoverished_settlement", "interchange", "lake_or_pond", "lighthouse"),
-    *("military_facility", "multi-unit_residential", "nuclear_powerplant", "office_building"),
-    *("oil_or_gas_facility", "park", "parking_lot_or_garage", "place_of_worship"),
-    *("police_station", "port", "prison", "race_track", "railway_bridge"),
-    *("recreational_facility", "road_bridge", "runway", "shipyard", "shopping_mall"),
-    *("single-unit_residential", "smokestack", "solar_farm", "space_facility", "stadium"),
-    *("storage_tank", "surface_mine", "swimming_pool", "toll_booth", "tower", "tunnel_opening"),
-    *("waste_disposal", "water_treatment_facility", "wind_farm", "zoo"),
-)
+USES = class_names("wilds-fmow")
 
 
 @DATASETS.register("wilds-fmow")
@@ -160,16 +148,11 @@ class WildsFMoW(ImageBenchmark):
         root = folder_with([IMAGES, COUNTRIES], folders)
         if root is None:
             return Found([], [])
-        frame, countries = read_frame(root / IMAGES), read_frame(root / COUNTRIES)
-        for table, file, names in (
-            (frame, IMAGES, ("split", "country_code", "category")),
-            (countries, COUNTRIES, ("alpha-3", "region")),
-        ):
-            if absent := [name for name in names if name not in table]:
-                raise DataError(f"{root / file} has no column {absent[0]!r}; download it again")
-        region_of = dict(zip(countries["alpha-3"], map(text_of, countries["region"]), strict=True))
+        images = _cells(root / IMAGES, ("split", "country_code", "category"))
+        countries = _cells(root / COUNTRIES, ("alpha-3", "region"))
+        region_of = dict(zip(*(cells.text_list for cells in countries), strict=True))
         listed = []
-        rows = zip(frame["split"], frame["country_code"], frame["category"], strict=True)
+        rows = zip(*(cells.text_list for cells in images), strict=True)
         for number, (split, country, label) in enumerate(rows):
             if split != SEQUESTERED:
                 region = region_of.get(country) or "Other"

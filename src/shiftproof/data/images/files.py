@@ -168,14 +168,14 @@ def image_dataset(
     class_names = () if targets else tuple(classes or sorted({s.label for s in samples}))
     domains = []
     for domain in domain_names:
-        own = [(s, r) for s, r in readable if s.domain == domain]
-        if not own:
+        images = [(s, r) for s, r in readable if s.domain == domain]
+        if not images:
             raise DataError(
                 f"domain {domain!r} of {name} has no image that can be read; remove the folder or"
                 " replace its files"
             )
-        labels = _labels([sample for sample, _ in own], class_names)
-        domains.append(Domain(domain, ImageFiles([record for _, record in own], view), labels))
+        labels = _labels([sample for sample, _ in images], class_names)
+        domains.append(Domain(domain, ImageFiles([record for _, record in images], view), labels))
     return DomainDataset(
         name,
         tuple(domains),

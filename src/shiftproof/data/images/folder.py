@@ -7,18 +7,10 @@ from pathlib import Path
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed, printable, similar_names
-from shiftproof.data.base import DomainDataset, Progress, silent
-from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset
+from shiftproof.data.images.files import LabelledPath
 from shiftproof.data.images.walk import images_below, is_image_name, subfolders, visible
 
 LAYOUT = "DIR/domain/class/*.jpg (or png, webp, …)"
-
-
-def load_image_folder(folder: Path, view: ImageView, progress: Progress = silent) -> DomainDataset:
-    """Return the images under `folder` as a dataset named after it."""
-    samples, notes = find_images(folder)
-    name = folder.absolute().name
-    return image_dataset(name, samples, view, notes=notes, progress=progress)
 
 
 def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
@@ -59,13 +51,13 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
             f"{folder} holds {counted(len(loose), 'image')} outside of a class folder"
             f" ({listed(loose, most=1)}); the layout must be {LAYOUT}"
         )
-    found = {sample.domain for sample in samples}
+    with_images = {sample.domain for sample in samples}
     if not samples:
         raise DataError(f"{folder} holds no images; the layout must be {LAYOUT}")
     notes = []
-    if without := [domain.name for domain in domains if domain.name not in found]:
+    if without := [domain.name for domain in domains if domain.name not in with_images]:
         notes.append(f"left out folders without images: {listed(without, most=5)}")
-    if empty := [place for place in empty if place.partition("/")[0] in found]:
+    if empty := [name for name in empty if name.partition("/")[0] in with_images]:
         notes.append(f"class folders without images: {listed(empty, most=5)}")
     if others:
         kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(3))
@@ -85,8 +77,8 @@ def _suffix(path: Path) -> str:
 
 def _refuse_deeper_images(root: Path, folder: Path) -> None:
     for path in images_below(folder):
-        place = path.relative_to(root)
+        inner = path.relative_to(root)
         raise DataError(
-            f"{root} holds {place}, one level too deep; the layout must be {LAYOUT}:"
-            f" try {root / place.parts[0]}"
+            f"{root} holds {inner}, one level too deep; the layout must be {LAYOUT}:"
+            f" try {root / inner.parts[0]}"
         )

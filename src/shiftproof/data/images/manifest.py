@@ -15,39 +15,33 @@ from typing import Any
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, printable, quoted, reason_of
-from shiftproof.data.base import DomainDataset, Progress, silent
-from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
+from shiftproof.data.images.files import LabelledPath, numbered_path
 from shiftproof.data.images.walk import image_root
-from shiftproof.data.tables.cell_types import text_of
-from shiftproof.data.tables.dataset import column_of
+from shiftproof.data.tables.cell_types import cells_of, text_of
+from shiftproof.data.tables.column_names import column_name
 from shiftproof.data.tables.groups import Groups, grouped
 from shiftproof.data.tables.label_kind import AUTO, one_label
-from shiftproof.data.tables.read_file import read_frame
+from shiftproof.data.tables.read import read_table
 
 
-def load_manifest(
-    manifest: Path,
-    view: ImageView,
-    *,
-    image: str,
-    label: str | None = None,
-    domain: str | None = None,
-    task: str = AUTO,
-    progress: Progress = silent,
-) -> DomainDataset:
-    """Return the images listed in a CSV or Parquet file as a dataset.
+def manifest_images(
+    manifest: Path, image: str, label: str | None, domain: str | None, task: str = AUTO
+) -> tuple[list[LabelledPath], list[str], Groups]:
+    """Return the images listed in a CSV or Parquet file, notes on those left out, and the labels.
 
     `image`, `label` and `domain` name its columns.  Relative paths start at the manifest's folder,
     or at one below it (`image_root`).  `task` says whether labels are classes or numbers; by
-    default they are classes, unless they cannot be (`image_label_kind`).
+    default they are classes, unless they cannot be (`label_kind`).
     """
-    frame = read_frame(manifest)
-    images = frame[column_of(frame, manifest.name, "image", image)]
-    label = one_label(list(frame.columns), manifest.name, label)
-    place = column_of(frame, manifest.name, "domain", domain)
-    if place == label:
-        raise InvalidValue(f"`label` and `domain` name the same column, {place!r}")
-    groups = grouped(frame[label], frame[place], manifest.name, task, images=True)
+    table = read_table(manifest)
+    columns = table.column_names
+    images = table.column(column_name(columns, manifest.name, "image", image)).to_pylist()
+    label = one_label(columns, manifest.name, label)
+    domain = column_name(columns, manifest.name, "domain", domain)
+    if domain == label:
+        raise InvalidValue(f"`label` and `domain` name the same column, {domain!r}")
+    label_cells, domain_cells = cells_of(table, label), cells_of(table, domain)
+    groups = grouped(label_cells, domain_cells, manifest.name, task, images=True)
     root, notes = image_root(manifest, [str(value) for value in images[:1]])
     notes += groups.notes
     samples, nameless = [], []
@@ -57,10 +51,7 @@ def load_manifest(
         if text_of(value) is None:
             nameless.append(row)
             continue
-        samples.append(
-            # An absolute path is unchanged.
-            _labelled(root / str(value), groups, row)
-        )
+        samples.append(_labelled(root / str(value), groups, row))  # an absolute path is unchanged
     if nameless:
         notes.append(
             f"left out {counted(len(nameless), 'row')} without a path in column {image!r}, the"
@@ -75,15 +66,7 @@ def load_manifest(
             f"none of the {len(samples)} files in column {image!r} of {manifest.name} exists (the"
             f" first: {missing[0]}); relative paths start at the manifest's folder"
         )
-    return image_dataset(
-        manifest.stem,
-        samples,
-        view,
-        classes=groups.classes,
-        targets=groups.targets,
-        notes=notes,
-        progress=progress,
-    )
+    return samples, notes, groups
 
 
 def _labelled(path: Path, groups: Groups, row: int) -> LabelledPath:
@@ -96,14 +79,16 @@ def _labelled(path: Path, groups: Groups, row: int) -> LabelledPath:
 
 def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:
     """Return a note on files listed more than once; a file with two labels is an error."""
-    places: dict[Path, set[tuple[str, str]]] = {}
+    labels: dict[Path, set[str]] = {}
     for sample in samples:
-        places.setdefault(sample.path, set()).add((sample.label, sample.domain))
-    for path, found in places.items():
-        if len({label for label, _ in found}) > 1:
-            labels = " and ".join(sorted({label for label, _ in found}))
-            raise DataError(f"{manifest} gives {path} the labels {labels}; keep one of them")
-    twice = len(samples) - len(places)
+        labels.setdefault(sample.path, set()).add(sample.label)
+    for path, names in labels.items():
+        if len(names) > 1:
+            raise DataError(
+                f"{manifest} gives {path} the labels {' and '.join(sorted(names))}; keep one of"
+                " them"
+            )
+    twice = len(samples) - len(labels)
     if twice == 0:
         return []
     return [
@@ -117,27 +102,17 @@ NO_DOMAIN = "none"
 SUFFIX = ".json"
 
 
-def load_camera_traps(
-    file: Path, view: ImageView, domain: str | None = None, progress: Progress = silent
-) -> DomainDataset:
-    """Return the images listed in an annotation file as a dataset; each location is a domain.
-
-    `domain` names another field of the images to use as the domain.  Images without an annotation
-    or a domain, and images with several categories, are left out.
-    """
-    samples, notes = camera_traps(file, domain)
-    return image_dataset(file.stem, samples, view, notes=notes, progress=progress)
-
-
 def camera_traps(
     file: Path, domain: str | None = None, *, labelled: bool = True
 ) -> tuple[list[LabelledPath], list[str]]:
-    """Return the images listed in a file, and notes on those left out.
+    """Return the images listed in an annotation file, and notes on those left out.
 
-    Without `labelled`, annotations and domains are not needed: labels are empty, and a missing
-    domain becomes `NO_DOMAIN`.
+    Each location is a domain, or `domain` names another field of the images.  Images without an
+    annotation or a domain, and images with several categories, are left out.  Without `labelled`,
+    annotations and domains are not needed: labels are empty, and a missing domain becomes
+    `NO_DOMAIN`.
     """
-    images, labels = _read(file)
+    images, labels = read_coco(file)
     entry = domain or LOCATION
     known = {key for image in images.values() for key in image}
     if not images:
@@ -157,16 +132,16 @@ def camera_traps(
     samples: list[LabelledPath] = []
     left_out = {"without an annotation": 0, "of two categories": 0, f"without {entry!r}": 0}
     for key, image in images.items():
-        found, place = labels.get(key, set()), text_of(image.get(entry))
-        if place is None and not labelled:
-            place = NO_DOMAIN
-        if labelled and len(found) != 1:
-            left_out["of two categories" if found else "without an annotation"] += 1
-        elif place is None:
+        categories, site = labels.get(key, set()), text_of(image.get(entry))
+        if site is None and not labelled:
+            site = NO_DOMAIN
+        if labelled and len(categories) != 1:
+            left_out["of two categories" if categories else "without an annotation"] += 1
+        elif site is None:
             left_out[f"without {entry!r}"] += 1
         else:
-            label = next(iter(found)) if labelled else ""
-            samples.append(LabelledPath(root / str(image["file_name"]), label, place))
+            label = next(iter(categories)) if labelled else ""
+            samples.append(LabelledPath(root / str(image["file_name"]), label, site))
     skipped = [f"left out {counted(n, 'image')} {why}" for why, n in left_out.items() if n]
     if not samples:
         raise DataError(f"{file.name} lists no image that can be used: {'; '.join(skipped)}")
@@ -192,7 +167,7 @@ def _leads_out(path: str) -> bool:
     return named.is_absolute() or bool(named.root) or ".." in named.parts
 
 
-def _read(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]]:
+def read_coco(file: Path) -> tuple[dict[Any, Mapping[str, Any]], dict[Any, set[str]]]:
     """Return the images and their categories, both by image id."""
     try:
         content = json.loads(file.read_bytes())

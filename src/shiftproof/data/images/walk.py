@@ -25,13 +25,13 @@ def image_root(file: Path, paths: Sequence[str]) -> tuple[Path, list[str]]:
     It is the folder of `file`, unless the first path does not exist there but does in exactly one
     folder below.
     """
-    own = file.parent
-    if not paths or (own / paths[0]).exists():
-        return own, []
-    found = [folder for folder in folders_below(own, DEEPEST) if (folder / paths[0]).is_file()]
-    if len(found) != 1:
-        return own, []
-    return found[0], [f"the paths in {file.name} start at {found[0].relative_to(own)}"]
+    parent = file.parent
+    if not paths or (parent / paths[0]).exists():
+        return parent, []
+    roots = [root for root in folders_below(parent, DEEPEST) if (root / paths[0]).is_file()]
+    if len(roots) != 1:
+        return parent, []
+    return roots[0], [f"the paths in {file.name} start at {roots[0].relative_to(parent)}"]
 
 
 _HIDDEN = (".", "__MACOSX")
@@ -66,11 +66,11 @@ def images_in(folder: Path) -> list[Path]:
 
 def images_below(folder: Path) -> Iterator[Path]:
     """Yield the image files in a folder and its subfolders, at any depth."""
-    for place, folders, files in os.walk(folder):
+    for root, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith(_HIDDEN))
         for name in sorted(files):
             if is_image_name(name) and not name.startswith(_HIDDEN):
-                yield Path(place) / name
+                yield Path(root) / name
 
 
 def is_image_name(name: str) -> bool:

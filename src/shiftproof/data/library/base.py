@@ -117,8 +117,8 @@ def local_copy(name: str) -> LocalCopy | None:
 
 def count(samples: Sequence[LabelledPath], card: DatasetCard) -> Counts:
     """Return the number of images in each of the card's domains and classes."""
-    found = Counter((sample.domain, sample.label) for sample in samples)
-    return {domain: tuple(found[domain, label] for label in card.classes) for domain in card.counts}
+    sizes = Counter((sample.domain, sample.label) for sample in samples)
+    return {domain: tuple(sizes[domain, label] for label in card.classes) for domain in card.counts}
 
 
 def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:

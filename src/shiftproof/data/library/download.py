@@ -90,15 +90,14 @@ def fetch_any(
     sources: Sequence[Source],
     folder: Path,
     progress: ByteProgress = silent,
-    timeout: float = 30,
-    attempts: int = 4,
-    pause: float = 1.0,
     by_hand: str = BY_HAND,
+    **patience: Any,
 ) -> Path:
     """Download the first of `sources` that works into `folder` and return its path.
 
     Links whose download is finished or begun are tried first.  If none works, the error names each
-    link with its reason and ends with `by_hand`.
+    link with its reason and ends with `by_hand`.  `patience` are keywords of `fetch`: timeout,
+    attempts and pause.
     """
 
     def is_new(source: Source) -> bool:
@@ -108,7 +107,7 @@ def fetch_any(
     failures = []
     for source in sorted(sources, key=is_new):
         try:
-            fetch(source, folder / source.filename, progress, timeout, attempts, pause)
+            fetch(source, folder / source.filename, progress, **patience)
         except _LinkFailed as failure:
             failures.append(failure.link)
         else:

@@ -11,7 +11,6 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path, PurePath
 
 from rich.filesize import decimal
@@ -19,7 +18,7 @@ from rich.filesize import decimal
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted, quoted
-from shiftproof.data.base import DATASETS, DatasetCard, Progress, Source, cache_dir, silent
+from shiftproof.data.base import DATASETS, DatasetCard, Progress, cache_dir, silent
 from shiftproof.data.images.findings import ImageCheck, LabelledImage, check_images
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
@@ -81,7 +80,11 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
             f" ({source.card.publication}), then run `shiftproof data import {name} PATH`"
         )
     downloads = cache_dir() / "downloads" / name
-    archives = [_fetch(name, sources, downloads, progress) for sources in source.card.sources]
+    by_hand = f"download it in a browser, then run `shiftproof data import {name} PATH`"
+    archives = []
+    for sources in source.card.sources:
+        told = _in_megabytes(progress, f"downloading {sources[0].filename}")
+        archives.append(fetch_any(sources, downloads, told, by_hand))
     with _work_folder(name) as work:
         _refuse_complete(name, replace)
         try:
@@ -94,12 +97,6 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
             raise
     shutil.rmtree(downloads, ignore_errors=True)
     return held
-
-
-def _fetch(name: str, sources: Sequence[Source], folder: Path, progress: Progress) -> Path:
-    by_hand = f"download it in a browser, then run `shiftproof data import {name} PATH`"
-    told = _in_megabytes(progress, f"downloading {sources[0].filename}")
-    return fetch_any(sources, folder, told, by_hand=by_hand)
 
 
 def _in_megabytes(progress: Progress, what: str) -> ByteProgress:
@@ -204,7 +201,10 @@ def _take(
     counts = count(samples, source.card)
     complete = not shortages(source, counts) and not found.missing
     held = LocalCopy(name, counts, complete, tuple(notes))
-    _finish(staged, held)
+    if hasattr(os, "sync"):
+        os.sync()  # all images are on the disk before the record
+    record = {key: value for key, value in asdict(held).items() if key != "name"}
+    write_json(staged / RECORD, record)
     _exchange(staged, folder_of(name), work / "replaced")
     return held
 
@@ -213,6 +213,10 @@ def _find(
     source: type[LibraryDataset], paths: Sequence[Path], unpacked: Path, progress: Progress
 ) -> Found:
     """Find the images at `paths`; archives in a folder are unpacked if a domain is missing."""
+
+    def wanted(member: PurePath) -> bool:
+        return member.suffix.lower() in WANTED or member.name in source.files
+
     folders = [path for path in paths if path.is_dir()]
     archives = [path for path in paths if not path.is_dir()]
     found = source.collect(folders, progress)
@@ -221,7 +225,7 @@ def _find(
     for number, archive in enumerate(archives):
         told = _in_megabytes(progress, f"unpacking {archive.name}")
         folders.append(unpacked / str(number))
-        extract(archive, folders[-1], progress=told, keep=partial(_is_wanted, source))
+        extract(archive, folders[-1], progress=told, keep=wanted)
     if converted := source.convert(folders, unpacked / "converted"):
         folders.append(unpacked / "converted")
     if archives or converted:
@@ -239,10 +243,6 @@ def _find(
             f" {source.layout}{meant}"
         )
     return found
-
-
-def _is_wanted(source: type[LibraryDataset], member: PurePath) -> bool:
-    return member.suffix.lower() in WANTED or member.name in source.files
 
 
 def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
@@ -278,15 +278,6 @@ def _place(path: Path, target: Path, *, ours: bool, link: bool) -> None:
                     " need both on one disk: import without `link`"
                 ) from error
     shutil.copyfile(path, target)
-
-
-def _finish(staged: Path, held: LocalCopy) -> None:
-    """Write the record after flushing all images to disk."""
-    if hasattr(os, "sync"):
-        os.sync()
-    write_json(
-        staged / RECORD, {key: value for key, value in asdict(held).items() if key != "name"}
-    )
 
 
 def _exchange(staged: Path, target: Path, replaced: Path) -> None:

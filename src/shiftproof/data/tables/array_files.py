@@ -1,29 +1,25 @@
 """Read NumPy files, `.npy` and `.npz`, as the columns of a table or as images.
 
-Reading never runs code: arrays of Python objects are rejected.  A header that promises more bytes
-than the file has is rejected before memory is allocated.
+Reading never runs code: arrays of Python objects are rejected.
 """
 
 from __future__ import annotations
 
-import io
-import math
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted, reason_of
-from shiftproof.data.tables.cell_types import named
+from shiftproof.data.tables.cell_types import arrow_array
 from shiftproof.data.tables.column_names import ARRAYS
 from shiftproof.data.tables.label_kind import is_one_hot
-from shiftproof.data.tables.vectors import vector_frame
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from shiftproof.data.tables.read import named
+from shiftproof.data.tables.vectors import vector_columns
 
 # The usual names of labels and domains, as arrays or as files beside a `.npy` file.
 USUAL = {"label": ("label", "labels", "y"), "domain": ("domain", "domains", "d")}
@@ -32,12 +28,13 @@ USUAL = {"label": ("label", "labels", "y"), "domain": ("domain", "domains", "d")
 class ArraySamples(NamedTuple):
     """The samples in array files.
 
-    `frame` has a column for each array [n] and for each component of a vector, but none for
+    `table` has a column for each array [n] and for each component of a vector, but none for
     `images` [n, channels, height, width].  `label` and `domain` name the columns with labels and
     domains, or are None.
     """
 
-    frame: pd.DataFrame
+    table: pa.Table
+    size: int
     images: np.ndarray | None
     label: str | None
     domain: str | None
@@ -66,59 +63,54 @@ def array_samples(
     Without `labelled`, no label file is searched for beside a `.npy` file, and a domain file there
     of another length is ignored.
     """
-    import pandas as pd
-
     if label is not None and label == domain:
         raise InvalidValue(f"`label` and `domain` name the same array, {label}")
     arrays = read_arrays(path)
-    found = {
+    known = {
         role: _role_array(arrays, path, role, given, (usual or {}).get(role), labelled)
         for role, given in (("label", label), ("domain", domain))
     }
-    roles = {name: role for role, own in found.items() for name in _parts(own.name, arrays)}
-    samples = {name: own for name, own in arrays.items() if name not in roles and own.ndim > 0}
-    if not samples:
+    roles = {name: role for role, array in known.items() for name in _parts(array.name, arrays)}
+    inputs = [array for name, array in arrays.items() if name not in roles and array.ndim > 0]
+    if not inputs:
         raise DataError(f"{path.name} has no array of inputs, [n, features]")
-    count = len(max(samples.values(), key=lambda own: own.ndim))
-    columns = {role: own.name for role, own in found.items()}
-    beside = {own.name: own.file for own in found.values() if own.file}
-    frames, images = [], {}
-    for name, own in arrays.items():
+    count = len(max(inputs, key=lambda array: array.ndim))
+    names = {role: array.name for role, array in known.items()}
+    beside = {array.name: array.file for array in known.values() if array.file}
+    columns: dict[str, Any] = {}
+    images = {}
+    for name, array in arrays.items():
         where, role = beside.get(name, f"{path.name}: {quoted(name)}"), roles.get(name)
         if role is not None:
-            own = _entries(own, role, where)
-        elif own.ndim == 0:
+            array = _entries(array, role, where)
+        elif array.ndim == 0:
             continue
-        if len(own) != count:
+        if len(array) != count:
             if role == "domain" and name in beside and domain is None and not labelled:
-                columns["domain"] = None
+                names["domain"] = None
                 continue
-            all_samples = counted(count, "sample")
-            needed = f"the {all_samples} of {path.name}" if name in beside else all_samples
-            raise DataError(f"{where} has {len(own):,} entries for {needed}")
-        if own.ndim == 1:
-            frames.append(pd.DataFrame({name: own}))
-        elif own.ndim == 2 and own.dtype.kind in "biuf":
-            frames.append(vector_frame(name, own, path.name))
-        elif own.ndim == 4 and own.dtype.kind in "biuf":
-            images[name] = own
+            samples = counted(count, "sample")
+            needed = f"the {samples} of {path.name}" if name in beside else samples
+            raise DataError(f"{where} has {len(array):,} entries for {needed}")
+        if array.ndim == 1:
+            columns[name] = arrow_array(array)
+        elif array.ndim == 2 and array.dtype.kind in "biuf":
+            columns |= vector_columns(name, array, path.name)
+        elif array.ndim == 4 and array.dtype.kind in "biuf":
+            images[name] = array
         else:
-            grey = "; save grey images as x[:, None]" if own.ndim == 3 else ""
+            grey = "; save grey images as x[:, None]" if array.ndim == 3 else ""
             raise DataError(
                 f"{where} must be numbers [n, features] or images [n, channels, height, width], not"
-                f" {own.dtype} of shape {own.shape}{grey}"
+                f" {array.dtype} of shape {array.shape}{grey}"
             )
     if len(images) > 1:
         raise DataError(f"{path.name} has two arrays of images, {listed(list(images))}; keep one")
     if count == 0:
         raise DataError(f"{path.name} has no samples")
-    frame = pd.concat(frames, axis=1) if frames else pd.DataFrame(index=range(count))
-    return ArraySamples(
-        named(frame, path.name),
-        next(iter(images.values()), None),
-        columns["label"],
-        columns["domain"],
-    )
+    table = named(list(columns), list(columns.values()), path.name)
+    pixels = next(iter(images.values()), None)
+    return ArraySamples(table, count, pixels, names["label"], names["domain"])
 
 
 class _Role(NamedTuple):
@@ -137,30 +129,33 @@ def _role_array(
     labelled: bool,
 ) -> _Role:
     """Find the array of labels or domains; one from a file is added to `arrays` as `role`."""
-    if given is not None and _parts(given, arrays):
-        return _Role(given)
-    if given is not None and not given.lower().endswith(".npy"):
-        lacking = next(part for part in given.split(",") if part.strip() not in arrays).strip()
-        raise DataError(
-            f"{path.name} has no array {quoted(lacking)}, only {listed(sorted(arrays))}; set"
-            f" `{role}` to one of them, or to a .npy file"
-        )
-    if given is None and path.suffix.lower() == ".npz":
+    files = [path.with_name(f"{name}.npy") for name in USUAL[role]]
+    if given is not None:
+        if _parts(given, arrays):
+            return _Role(given)
+        if not given.lower().endswith(".npy"):
+            lacking = next(part for part in given.split(",") if part.strip() not in arrays).strip()
+            raise DataError(
+                f"{path.name} has no array {quoted(lacking)}, only {listed(sorted(arrays))}; set"
+                f" `{role}` to one of them, or to a .npy file"
+            )
+        files = [Path(given).expanduser()]
+        if files[0].absolute() == path.absolute():
+            raise DataError(
+                f"`{role}` names {path.name}, which holds the inputs; name another file"
+            )
+        if not files[0].is_file():
+            raise DataError(f"no such file: {given}")
+    elif path.suffix.lower() == ".npz":
         names = (*([usual] if usual else []), *USUAL[role])
         return _Role(next((name for name in names if _parts(name, arrays)), None))
-    if given is None and role == "label" and not labelled:
+    elif role == "label" and not labelled:
         return _Role(None)
-    if given is not None and Path(given).expanduser().absolute() == path.absolute():
-        raise DataError(f"`{role}` names {path.name}, which holds the inputs; name another file")
-    beside = [path.with_name(f"{name}.npy") for name in USUAL[role]]
-    choices = beside if given is None else [Path(given).expanduser()]
-    found = next((file for file in choices if file.is_file() and file != path), None)
-    if found is None:
-        if given is not None:
-            raise DataError(f"no such file: {given}")
+    file = next((file for file in files if file.is_file() and file != path), None)
+    if file is None:
         return _Role(None)
-    (arrays[role],) = read_arrays(found).values()
-    return _Role(role, found.name)
+    (arrays[role],) = read_arrays(file).values()
+    return _Role(role, file.name)
 
 
 def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
@@ -199,14 +194,13 @@ MOST_RATIO, SMALL = 200, 10**8
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Return the arrays of a file by name; the array of a `.npy` file has the file's name."""
-    size = path.stat().st_size
     try:
         with open(path, "rb") as file:
             if path.suffix.lower() == ".npy":
-                return {path.stem: _read(file, size, path.name)}
+                return {path.stem: _read(file, path.name)}
             with zipfile.ZipFile(file) as archive:
-                return _members(archive, path, size)
-    except (DataError, MemoryError):
+                return _members(archive, path)
+    except DataError:
         raise
     except Exception as error:  # a crafted header can make the libraries fail in many ways
         raise DataError(
@@ -214,56 +208,40 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def _members(archive: zipfile.ZipFile, path: Path, size: int) -> dict[str, np.ndarray]:
+def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, np.ndarray]:
     members = [info for info in archive.infolist() if info.filename.endswith(".npy")]
     if not members:
         raise DataError(f"{path} holds no arrays")
     total = sum(info.file_size for info in members)
-    if total > max(MOST_RATIO * size, SMALL):
+    if total > max(MOST_RATIO * path.stat().st_size, SMALL):
         raise DataError(
             f"{path} unpacks to more than {MOST_RATIO} times its own size, as a file made to fill"
             " the memory would; if you trust it, write it again with numpy.savez"
         )
-    found: dict[str, np.ndarray] = {}
+    arrays: dict[str, np.ndarray] = {}
     for info in members:
         name = info.filename.removesuffix(".npy")
         with archive.open(info) as stream:
-            found[name] = _read(stream, info.file_size, f"{path.name}: {quoted(name)}")
-    return found
+            arrays[name] = _read(stream, f"{path.name}: {quoted(name)}")
+    return arrays
 
 
-def _read(stream: IO[bytes], size: int, where: str) -> np.ndarray:
-    """Read one array from a stream of `size` bytes."""
-    # The header, at most 64 KiB, gets its own stream, because an archive's cannot go back.
-    start = io.BytesIO(stream.read(min(size, 2**16 + 12)))
-    major, _ = np.lib.format.read_magic(start)
-    if major not in (1, 2):
-        raise DataError(
-            f"{where} has version {major} of NumPy's format; only 1 and 2 are supported"
-        )
-    readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
-    shape, by_column, kind = readers[major](start)
-    if kind.hasobject:
+def _read(stream: Any, where: str) -> np.ndarray:
+    """Read one array from a stream, which must end with it."""
+    try:
+        array = np.lib.format.read_array(stream, allow_pickle=False)
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
         raise DataError(
             f"{where} holds Python objects, which could run code (none was run); save numbers, or"
             " text with array.astype(str)"
-        )
-    if kind.kind not in "biufSU":
-        raise DataError(f"{where} holds {kind}, neither numbers nor text")
-    promised, there = math.prod(shape) * kind.itemsize, size - start.tell()
-    if promised != there or min(shape, default=0) < 0:
-        raise DataError(
-            f"{where} is damaged: its header announces {promised:,} bytes of data, but it has"
-            f" {there:,}"
-        )
-    data = memoryview(bytearray(promised))
-    filled = start.readinto(data)
-    while filled < promised:
-        if not (more := stream.readinto(data[filled:])):  # type: ignore[attr-defined]
-            raise DataError(f"{where} is damaged: it ends too early")
-        filled += more
-    array = np.frombuffer(data, kind).reshape(shape, order="F" if by_column else "C")
-    if kind.kind == "S":
+        ) from None
+    if stream.read(1):
+        raise DataError(f"{where} is damaged: it has more data than its header announces")
+    if array.dtype.kind not in "biufSU":
+        raise DataError(f"{where} holds {array.dtype}, neither numbers nor text")
+    if array.dtype.kind == "S":
         array = np.char.decode(array, "utf-8", "replace")
     if array.dtype == np.float16:
         return array.astype(np.float32)

@@ -1,20 +1,22 @@
-"""The values of a table's columns: whether they are numbers or text, and which are missing."""
+"""The cells of a table's columns: whether they are numbers or text, and which are missing.
+
+A table is a pyarrow table, whatever it was read from (`tables.read`).
+"""
 
 from __future__ import annotations
 
-import numbers
 import re
-from collections import Counter
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral, Real
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, printable, quoted
-from shiftproof.data.tables.column_names import one_line
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 # Texts that stand for a missing value, in upper or lower case.
 MISSING = frozenset(["", "na", "n/a", "#n/a", "#na", "<na>", "nan", "-nan", "null", "?"])
@@ -34,7 +36,7 @@ _DATE = re.compile(
     r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}([T ].*)?|[0-9]{1,2}[-/.][0-9]{1,2}[-/.][0-9]{4}( .*)?"
 )
 
-SeenKind = Literal["number", "category", "date", "empty", "other"]
+Content = Literal["number", "category", "date", "empty", "other"]
 
 
 def text_of(value: object) -> str | None:
@@ -46,13 +48,13 @@ def text_of(value: object) -> str | None:
     >>> [text_of(value) for value in (1.0, "1.0", " north  wing", "007", True, "?", None)]
     ['1', '1', 'north wing', '007', 'True', None, None]
     """
-    if value is None:  # missing text in pandas before version 3
+    if value is None:
         return None
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
-    if isinstance(value, numbers.Integral):
+    if isinstance(value, Integral):
         return str(int(value))
-    if isinstance(value, numbers.Real):
+    if isinstance(value, Real):
         if value != value:
             return None
         number = float(value)
@@ -67,97 +69,130 @@ def text_of(value: object) -> str | None:
     return text_of(float(text)) if np.isfinite(float(text)) else text
 
 
-def texts(series: pd.Series) -> tuple[np.ndarray, list[str]]:
-    """Return the code of each row's text (−1 if missing), and the distinct texts."""
-    import pandas as pd
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """A column of a table: its name and its cells, with null for missing ones."""
 
-    codes, seen = pd.factorize(series)
-    found: dict[str, int] = {}
-    # The last entry, which the code −1 selects, is for missing values.
-    position = np.full(len(seen) + 1, -1)
-    for code, value in enumerate(seen):
-        if (text := text_of(value)) is not None:
-            position[code] = found.setdefault(text, len(found))
-    return position[codes], list(found)
+    name: str
+    array: pa.ChunkedArray
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    @property
+    def is_logical(self) -> bool:
+        """Whether the cells are true or false."""
+        return bool(pa.types.is_boolean(self.array.type))
+
+    @property
+    def is_numeric(self) -> bool:
+        """Whether the cells are stored as numbers, or as true and false."""
+        types = pa.types
+        numeric = (types.is_boolean, types.is_integer, types.is_floating, types.is_decimal)
+        return any(is_type(self.array.type) for is_type in numeric)
+
+    @cached_property
+    def texts(self) -> tuple[np.ndarray, list[str]]:
+        """The code of each cell's text (−1 if missing), and the distinct texts."""
+        array = self.array
+        if pa.types.is_dictionary(array.type):
+            array = array.cast(array.type.value_type)
+        encoded = array.combine_chunks().dictionary_encode()
+        names: dict[str, int] = {}
+        # The last entry, which the code −1 selects, is for missing values.
+        position = np.full(len(encoded.dictionary) + 1, -1)
+        for code, value in enumerate(encoded.dictionary.to_pylist()):
+            if (text := text_of(value)) is not None:
+                position[code] = names.setdefault(text, len(names))
+        return position[np.asarray(encoded.indices.fill_null(-1))], list(names)
+
+    @property
+    def text_list(self) -> list[str | None]:
+        """The text of each cell, or None if it is missing."""
+        codes, names = self.texts
+        names_or_none = [*names, None]
+        return [names_or_none[code] for code in codes]
+
+    def numbers(self, where: str) -> np.ndarray:
+        """Return the cells as float64, with NaN if missing; `where` names the column in errors.
+
+        An infinite number is an error: it comes from a failed computation, so neither it nor the
+        mean of the other values can replace the true value.
+        """
+        if self.is_numeric:
+            cells = np.array(self.array.cast(pa.float64(), safe=False))
+        else:
+            codes, names = self.texts
+            parsed = np.full(len(names) + 1, np.nan)
+            for code, name in enumerate(names):
+                if name.lower() in FLAGS:
+                    parsed[code] = FLAGS[name.lower()]
+                elif _NUMBER.fullmatch(name):
+                    parsed[code] = float(name)
+                elif name.lower() not in MISSING_AMONG_NUMBERS:
+                    row = int(np.flatnonzero(codes == code)[0]) + 1
+                    raise DataError(f"{where} holds {quoted(name)} in row {row}, not a number")
+            cells = parsed[codes]
+        infinite = np.flatnonzero(np.isinf(cells))
+        if len(infinite):
+            raise DataError(
+                f"{where} has {counted(len(infinite), 'infinite value')}, the first in row"
+                f" {infinite[0] + 1}; replace them, leave them empty or drop the column"
+            )
+        return cells
+
+    @cached_property
+    def holds(self) -> Content:
+        """What the cells hold.
+
+        Text is a category, even if it spells numbers, unless all values are true or false (the
+        numbers 1 and 0) or dates.
+        """
+        stored, types = self.array.type, pa.types
+        if self.array.null_count == len(self.array):
+            return "empty"
+        if self.is_numeric:
+            return "number"
+        if types.is_dictionary(stored):
+            return "category"
+        if types.is_temporal(stored) or "pandas.period" in str(stored):
+            return "date"
+        if not (types.is_string(stored) or types.is_large_string(stored)):
+            return "other"
+        _, names = self.texts
+        if not names:
+            return "empty"
+        if all(name.lower() in FLAGS for name in names):
+            return "number"
+        return "date" if all(map(_DATE.fullmatch, names)) else "category"
 
 
-def values(series: pd.Series, where: str) -> np.ndarray:
-    """Return a numeric column as float64, with NaN if missing; `where` names it in errors.
+def cells_of(table: pa.Table, column: str) -> Cells:
+    """Return a column of a table."""
+    return Cells(column, table.column(column))
 
-    An infinite number is an error: it comes from a failed computation, so neither it nor the mean
-    of the other values can replace the true value.
+
+def arrow_array(values: Any) -> pa.Array:
+    """Return values of any kind as a pyarrow array; NaN becomes null.
+
+    Values of several types become text, and values without a text become empty structures, which
+    are neither numbers nor text.
     """
-    if _holds_numbers(series.dtype):
-        found: np.ndarray = series.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        codes, names = texts(series)
-        parsed = np.full(len(names) + 1, np.nan)
-        for code, name in enumerate(names):
-            if name.lower() in FLAGS:
-                parsed[code] = FLAGS[name.lower()]
-            elif _NUMBER.fullmatch(name):
-                parsed[code] = float(name)
-            elif name.lower() not in MISSING_AMONG_NUMBERS:
-                row = int(np.flatnonzero(codes == code)[0]) + 1
-                raise DataError(f"{where} holds {quoted(name)} in row {row}, not a number")
-        found = parsed[codes]
-    infinite = np.flatnonzero(np.isinf(found))
-    if len(infinite):
-        raise DataError(
-            f"{where} has {counted(len(infinite), 'infinite value')}, the first in row"
-            f" {infinite[0] + 1}; replace them, leave them empty or drop the column"
-        )
-    return found
+    try:
+        array = pa.array(values, from_pandas=True)
+    except (pa.ArrowException, ValueError, TypeError, OverflowError):
+        cells = [None if value is None or value != value else value for value in values]
+        there = [value for value in cells if value is not None]
+        if all(isinstance(value, Real) and not isinstance(value, bool) for value in there):
+            return pa.array([None if value is None else float(value) for value in cells])
+        if all(isinstance(value, str | Real | np.bool_) for value in there):
+            return pa.array([text_of(value) for value in cells], pa.string())
+        return pa.array([None if value is None else {} for value in cells], pa.struct([]))
+    return without_nan(array)
 
 
-def kind_of(series: pd.Series) -> SeenKind:
-    """Return the kind of values in a column.
-
-    Text is a category, even if it spells numbers, unless all values are true or false (the numbers
-    1 and 0) or dates.
-    """
-    import pandas as pd
-    from pandas.api import types  # type: ignore[import-untyped]
-
-    dtype = series.dtype
-    if series.isna().all():
-        return "empty"
-    if isinstance(dtype, pd.CategoricalDtype):
-        return "category"
-    if _holds_numbers(dtype):
-        return "number"
-    inferred = types.infer_dtype(series, skipna=True)
-    if inferred in ("boolean", "integer", "floating", "mixed-integer-float", "decimal"):
-        return "number"
-    if inferred.startswith(("date", "time", "period")):
-        return "date"
-    if inferred not in ("string", "mixed", "mixed-integer"):
-        return "other"
-    if inferred != "string" and not all(
-        isinstance(value, str | numbers.Real | np.bool_) for value in series.dropna()
-    ):
-        return "other"
-    _, names = texts(series)
-    if not names:
-        return "empty"
-    if all(name.lower() in FLAGS for name in names):
-        return "number"
-    return "date" if all(map(_DATE.fullmatch, names)) else "category"
-
-
-def _holds_numbers(dtype: Any) -> bool:
-    import pandas as pd
-    from pandas.api import types
-
-    if isinstance(dtype, pd.CategoricalDtype) or types.is_complex_dtype(dtype):
-        return False
-    return bool(types.is_bool_dtype(dtype) or types.is_numeric_dtype(dtype))
-
-
-def named(frame: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return the frame with a distinct one-line name for each column."""
-    names = one_line(list(frame.columns))
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise DataError(f"{table} has two columns named {quoted(twice[0])}; rename one")
-    return frame.set_axis(names, axis=1)
+def without_nan(array: Any) -> Any:
+    """Return an array with null instead of NaN."""
+    if not pa.types.is_floating(array.type):
+        return array
+    return pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)

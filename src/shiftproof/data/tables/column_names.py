@@ -17,8 +17,8 @@ JSON = ".json"
 
 def one_line(names: Sequence[object]) -> list[str]:
     """Return each name on one line; an unnamed column is named by its number."""
-    found = [printable(" ".join(str(name).split())) for name in names]
-    return [name or f"unnamed {position}" for position, name in enumerate(found, 1)]
+    printed = [printable(" ".join(str(name).split())) for name in names]
+    return [name or f"unnamed {position}" for position, name in enumerate(printed, 1)]
 
 
 def column_name(columns: Sequence[str], table: str, parameter: str, given: str | None) -> str:

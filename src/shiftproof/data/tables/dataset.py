@@ -7,27 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.base import DomainDataset
-from shiftproof.data.tables.cell_types import kind_of, named, texts, values
+from shiftproof.data.tables.cell_types import Cells, cells_of
 from shiftproof.data.tables.column_names import column_name, column_names
 from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
 from shiftproof.data.tables.groups import Groups, grouped, is_number, one_to_one
 from shiftproof.data.tables.label_kind import AUTO, FEW, one_label
 from shiftproof.data.tables.preprocessing import Column, Columns
+from shiftproof.data.tables.read import as_table
 from shiftproof.data.tables.vectors import of_vectors, vectors_in
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 
 def table_dataset(
-    frame: pd.DataFrame,
+    frame: Any,
     name: str,
     label: str | None = None,
     domain: str | None = None,
@@ -42,10 +42,11 @@ def table_dataset(
 ) -> DomainDataset:
     """Return a table as a dataset: one sample per row, in table order.
 
-    `label` and `domain` name columns, by default the columns `label` and `domain`.  The columns in
-    `drop` are not used; all others are features.  Text and pandas categoricals are categories;
-    dates, row numbers, and text with mostly distinct values (identifiers, remarks) are left out
-    with a note, as are rows without a label or domain.
+    `frame` is a pyarrow table or a data frame of any library.  `label` and `domain` name columns,
+    by default the columns `label` and `domain`.  The columns in `drop` are not used; all others are
+    features.  Text and categoricals are categories; dates, row numbers, and text with mostly
+    distinct values (identifiers, remarks) are left out with a note, as are rows without a label or
+    domain.
     `categorical` names columns whose numbers are category codes.  If the table has vectors
     (`tables.vectors`), the regime is `features`, and `drop` may name a whole vector.
     `weights_column` holds the training weights of the rows; it is not a feature.
@@ -53,16 +54,16 @@ def table_dataset(
     `task` is `classification` or `regression`; `auto` infers it from the label column
     (`label_kind`).
     """
-    frame = named(frame, name)
-    label = one_label(list(frame.columns), name, label)
-    domains = column_names(list(frame.columns), name, "domain", domain)
-    vectors = vectors_in(frame.columns)
-    known = [*vectors, *frame.columns]
+    table = as_table(frame, name)
+    columns = table.column_names
+    label = one_label(columns, name, label)
+    domains = column_names(columns, name, "domain", domain)
+    vectors = vectors_in(columns)
     drop = [
-        own
+        column
         for given in drop
-        for column in column_names(known, name, "drop", given)
-        for own in vectors.get(column, [column])
+        for dropped in column_names([*vectors, *columns], name, "drop", given)
+        for column in vectors.get(dropped, [dropped])
     ]
     if label in domains:
         raise InvalidValue(f"`label` and `domain` name the same column, {quoted(label)}")
@@ -71,31 +72,33 @@ def table_dataset(
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
     weight, notes = None, list[str]()
     if weights_column is not None:
-        weighed_by = column_of(frame, name, "weights_column", weights_column)
+        weighed_by = column_name(columns, name, "weights_column", weights_column)
         if weighed_by in (label, *domains):
             raise InvalidValue(
                 f"`weights_column` names {quoted(weighed_by)}, which is the label or domain"
             )
-        weight = values(frame[weighed_by], f"column {quoted(weighed_by)} of {name}")
+        where = f"column {quoted(weighed_by)} of {name}"
+        weight = cells_of(table, weighed_by).numbers(where)
         drop = [*drop, weighed_by]
         notes.append(
             f"column {quoted(weighed_by)} weights the rows in training; the diagnosis and all"
             " scores weight every row equally"
         )
-    features = frame.drop(columns=[label, *domains, *drop])
+    features = table.drop_columns(list({label, *domains, *drop}))
     for given in categorical:
-        for column in column_names(list(features.columns), name, "categorical", given):
-            features[column] = features[column].astype("category")
-    own = frame[domains[-1]]
+        for column in column_names(features.column_names, name, "categorical", given):
+            codes = features.column(column).dictionary_encode()
+            features = features.set_column(features.column_names.index(column), column, codes)
+    domain_cells = cells_of(table, domains[-1])
     if by is None and len(domains) == 1:
-        require_domains(own, name)
+        require_domains(domain_cells, name)
     if not is_plain(domains, by, pool_below):
-        own, made = domain_series(frame, name, domains, by, pool_below)
-        notes += made
-    dataset = frame_dataset(
+        domain_cells, pooling = domain_series(table, name, domains, by, pool_below)
+        notes += pooling
+    dataset = rows_dataset(
         features,
-        frame[label],
-        own,
+        cells_of(table, label),
+        domain_cells,
         name,
         weight=weight,
         missing_indicators=missing_indicators,
@@ -104,19 +107,20 @@ def table_dataset(
     return replace(dataset, notes=(*notes, *dataset.notes))
 
 
-def frame_dataset(
-    features: pd.DataFrame,
-    label: pd.Series,
-    domain: pd.Series,
+def rows_dataset(
+    features: pa.Table,
+    label: Cells,
+    domain: Cells,
     name: str,
     *,
     weight: np.ndarray | None = None,
     missing_indicators: bool = False,
     task: str = AUTO,
+    fewest_domains: int = 2,
 ) -> DomainDataset:
     """Build a dataset from features, labels, domains and weights, aligned by row."""
-    features = named(features, name)
-    groups = grouped(label, domain, name, task).with_weights(weight, f"a weight of {name}")
+    groups = grouped(label, domain, name, task, fewest_domains=fewest_domains)
+    groups = groups.with_weights(weight, f"a weight of {name}")
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
@@ -126,44 +130,34 @@ def frame_dataset(
     return replace(dataset, regime="features") if vectors else dataset
 
 
-def column_of(frame: pd.DataFrame, table: str, parameter: str, given: str | None) -> str:
-    """Return the name of the column `given`, by default the one named like `parameter`."""
-    return column_name(list(frame.columns), table, parameter, given)
-
-
 # A text column with more distinct values, or with mostly distinct ones, is not a category.
 MOST_CATEGORIES = 256
 
 
-def feature_columns(features: pd.DataFrame, table: str) -> tuple[tuple[Column, ...], list[str]]:
+def feature_columns(features: pa.Table, table: str) -> tuple[tuple[Column, ...], list[str]]:
     """Return the columns that can be features, and notes on the others."""
     chosen: list[Column] = []
     left_out: dict[str, list[str]] = {}
     notes = []
-    for name in features.columns:
-        series = features[name]
-        kind = kind_of(series)
-        if kind == "category":
-            codes, found = texts(series)
-            if len(found) > MOST_CATEGORIES or (
-                len(found) > FEW and 2 * len(found) > (codes >= 0).sum()
+    why = {"date": "dates; turn them into numbers to use them", "empty": "no values"}
+    for name in features.column_names:
+        cells = cells_of(features, name)
+        if cells.holds == "category":
+            codes, values = cells.texts
+            if len(values) > MOST_CATEGORIES or (
+                len(values) > FEW and 2 * len(values) > (codes >= 0).sum()
             ):
                 left_out.setdefault("text with too many distinct values", []).append(name)
                 continue
-            if all(map(is_number, found)) and series.dtype != "category":
-                notes.append(
-                    f"column {quoted(name)} holds numbers as text; they are taken as categories"
-                )
-            notes += _stray_words(series, codes, found, name)
-            chosen.append(Column(name, "category", tuple(sorted(found))))
-        elif kind == "number":
-            if _counts_rows(series):
-                left_out.setdefault("row numbers", []).append(name)
-                continue
-            chosen.append(Column(name, "number"))
+            if not pa.types.is_dictionary(cells.array.type):
+                notes += _numbers_as_text(codes, values, name)
+            chosen.append(Column(name, "category", tuple(sorted(values))))
+        elif cells.holds != "number":
+            left_out.setdefault(why.get(cells.holds, "neither numbers nor text"), []).append(name)
+        elif _counts_rows(cells):
+            left_out.setdefault("row numbers", []).append(name)
         else:
-            why = {"date": "dates; turn them into numbers to use them", "empty": "no values"}
-            left_out.setdefault(why.get(kind, "neither numbers nor text"), []).append(name)
+            chosen.append(Column(name, "number"))
     notes = [f"left out, {why}: {listed(names)}" for why, names in left_out.items()] + notes
     if not chosen:
         raise DataError("; ".join([f"{table} has no column to learn from", *notes]))
@@ -178,7 +172,8 @@ def copies_of_label_or_domain(
     A numeric column determines a numeric label if one is a linear function of the other: any two
     columns of distinct numbers are one-to-one.
     """
-    kept = groups.domain >= 0
+    complete = groups.domain >= 0
+    rows: Any = slice(None) if complete.all() else complete  # a slice copies nothing
     same_label = _proportional if groups.targets else one_to_one
     notes = []
     for position, column in enumerate(columns):
@@ -188,7 +183,7 @@ def copies_of_label_or_domain(
             ("label", groups.label, same_label),
             ("domain", groups.domain, one_to_one),
         ):
-            if same(x[kept, position], codes[kept]):
+            if same(x[rows, position], codes[rows]):
                 notes.append(
                     f"column {quoted(column.name)} determines the {what} exactly; if it is a copy,"
                     f" drop it: `drop={[column.name]!r}`"
@@ -204,23 +199,27 @@ def _proportional(one: np.ndarray, other: np.ndarray) -> bool:
     return bool(abs(np.corrcoef(one[known], other[known])[0, 1]) > 1 - 1e-12)
 
 
-def _stray_words(series: pd.Series, codes: np.ndarray, found: list[str], name: str) -> list[str]:
-    """Return a note on a column that would be numeric except for a few values."""
-    words = [code for code, text in enumerate(found) if not is_number(text)]
-    astray = np.isin(codes, words)
+def _numbers_as_text(codes: np.ndarray, values: list[str], name: str) -> list[str]:
+    """Return a note on a text column whose values are numbers, all or all but a few."""
+    if all(map(is_number, values)):
+        return [f"column {quoted(name)} holds numbers as text; they are taken as categories"]
+    words = np.isin(codes, [code for code, value in enumerate(values) if not is_number(value)])
     there = int((codes >= 0).sum())
-    if not words or 2 * astray.sum() > there or series.dtype == "category":
+    if 2 * words.sum() > there:
         return []
-    row = int(np.flatnonzero(astray)[0])
     return [
-        f"column {quoted(name)} is taken as {len(found)} categories because"
-        f" {counted(int(astray.sum()), 'value')} of {there} cannot be read as a number, the first"
-        f" in row {row + 1}; leave such cells empty to use it as numbers"
+        f"column {quoted(name)} is taken as {len(values)} categories because"
+        f" {counted(int(words.sum()), 'value')} of {there} cannot be read as a number, the first"
+        f" in row {int(np.flatnonzero(words)[0]) + 1}; leave such cells empty to use it as numbers"
     ]
 
 
-def _counts_rows(series: pd.Series) -> bool:
+def _counts_rows(cells: Cells) -> bool:
     """Whether a column holds n consecutive whole numbers once each, like an index."""
-    if len(series) <= FEW or series.isna().any() or series.dtype.kind not in "iu":
+    rows, array = len(cells), cells.array
+    if rows <= FEW or array.null_count or not pa.types.is_integer(array.type):
         return False
-    return bool(series.is_unique and int(series.max()) - int(series.min()) == len(series) - 1)
+    bounds = pc.min_max(array).as_py()
+    return bool(
+        bounds["max"] - bounds["min"] == rows - 1 and pc.count_distinct(array).as_py() == rows
+    )

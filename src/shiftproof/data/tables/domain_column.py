@@ -17,16 +17,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, InvalidValue, nearest
 from shiftproof.core.text import counted, quoted
-from shiftproof.data.tables.cell_types import kind_of, text_of, values
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from shiftproof.data.tables.cell_types import Cells, cells_of
 
 PERIODS = ("year", "quarter", "month")
 VALUE = "value"
@@ -37,24 +35,22 @@ MANY, RARE = 20, 10
 
 
 def domain_series(
-    frame: pd.DataFrame,
+    frame: pa.Table,
     table: str,
     columns: Sequence[str],
     by: str | None = None,
     pool_below: int = 0,
-) -> tuple[pd.Series, list[str]]:
-    """Return the domain of each row (None if missing), and notes on pooled domains."""
-    import pandas as pd
-
+) -> tuple[Cells, list[str]]:
+    """Return the domain of each row (null if missing), and notes on pooled domains."""
     *others, last = columns
-    found = _by(frame[last], last, table, by)
+    domains = _by(cells_of(frame, last), table, by)
     for column in reversed(others):
-        found = [
-            None if (text := text_of(value)) is None or name is None else f"{text}{JOINT}{name}"
-            for value, name in zip(frame[column], found, strict=True)
+        domains = [
+            None if text is None or name is None else f"{text}{JOINT}{name}"
+            for text, name in zip(cells_of(frame, column).text_list, domains, strict=True)
         ]
-    found, notes = _pooled(found, pool_below)
-    return pd.Series(found, name=",".join(columns), dtype=object, index=frame.index), notes
+    domains, notes = _pooled(domains, pool_below)
+    return Cells(",".join(columns), pa.chunked_array([pa.array(domains, pa.string())])), notes
 
 
 def is_plain(columns: Sequence[str], by: str | None, pool_below: int) -> bool:
@@ -62,16 +58,17 @@ def is_plain(columns: Sequence[str], by: str | None, pool_below: int) -> bool:
     return len(columns) == 1 and by in (None, VALUE) and pool_below == 0
 
 
-def require_domains(series: pd.Series, table: str) -> None:
+def require_domains(column: Cells, table: str) -> None:
     """Raise if the domains are numbers that look like a measurement."""
-    if kind_of(series) != "number":
+    if column.holds != "number":
         return
-    counts = Counter(text for value in series if (text := text_of(value)) is not None)
+    codes, names = column.texts
+    counts = dict(zip(names, np.bincount(codes[codes >= 0]).tolist(), strict=True))
     rare = sum(count < RARE for count in counts.values())
     if len(counts) > MANY and 4 * rare >= len(counts):
         ordered = sorted(counts, key=float)
         raise DataError(
-            f"the domain column {quoted(str(series.name))} of {table} has {len(counts)} distinct"
+            f"the domain column {quoted(column.name)} of {table} has {len(counts)} distinct"
             f" numbers, {ordered[0]} to {ordered[-1]}, {rare} of them in fewer than {RARE} rows;"
             ' set `by="value"` if each number is a domain, or `by=5` to group them into 5 bins'
         )
@@ -86,24 +83,25 @@ def checked_by(by: str) -> str:
     return by
 
 
-def _by(series: pd.Series, column: str, table: str, by: str | None) -> list[str | None]:
-    where = f"the domain column {quoted(column)} of {table}"
+def _by(column: Cells, table: str, by: str | None) -> list[str | None]:
+    where = f"the domain column {quoted(column.name)} of {table}"
     if by is None or by == VALUE:
-        return [text_of(value) for value in series]
+        return column.text_list
     if by in PERIODS:
-        return _periods(series, where, by)
-    return _bins(series, where, int(checked_by(by)))
+        return _periods(column, where, by)
+    return _bins(column, where, int(checked_by(by)))
 
 
-def _periods(series: pd.Series, where: str, by: str) -> list[str | None]:
+def _periods(column: Cells, where: str, by: str) -> list[str | None]:
     """Return the period of each date; dates with dots, such as 13.1.2020, start with the day."""
-    import pandas as pd
+    import pandas as pd  # type: ignore[import-untyped]
 
+    series = column.array.to_pandas()
     day_first = series.dropna().astype(str).str.match(r"\d{1,2}\.\d{1,2}\.\d{4}").any()
     dates = pd.to_datetime(series, errors="coerce", dayfirst=bool(day_first), format="mixed")
     wrong = dates.isna() & series.notna()
-    if kind_of(series) == "number" or wrong.any():
-        row = 0 if kind_of(series) == "number" else int(np.flatnonzero(wrong)[0])
+    if column.holds == "number" or wrong.any():
+        row = 0 if column.holds == "number" else int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"{where} holds {quoted(str(series.iloc[row]))} in row {row + 1}, not a date;"
             f" `by={by!r}` is for dates"
@@ -123,24 +121,22 @@ def _spelled(period: str) -> str:
     return f"{period[:4]}-{period[4:]}" if "Q" in period else period
 
 
-def _bins(series: pd.Series, where: str, count: int) -> list[str | None]:
+def _bins(column: Cells, where: str, count: int) -> list[str | None]:
     """Return the bin of each number; edges are quantiles, so bins have about equally many rows."""
     if count < 2:
         raise InvalidValue(f"`by` must be at least 2 bins, not {count}")
-    if kind_of(series) != "number":
+    if column.holds != "number":
         raise DataError(f"{where} holds no numbers; `by={count}` is for numbers")
-    numbers = values(series, where)
+    numbers = column.numbers(where)
     there = numbers[~np.isnan(numbers)]
     edges = np.unique(np.quantile(there, np.linspace(0, 1, count + 1)))
     if len(edges) < 3:
         raise DataError(f"{where} has too few distinct numbers for {count} bins")
-    place = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
-    found: list[str | None] = []
-    for number, at in zip(numbers, place, strict=True):
-        last = at == len(edges) - 2
-        name = f"{edges[at]:g} to {'' if last else 'below '}{edges[at + 1]:g}"
-        found.append(None if np.isnan(number) else name)
-    return found
+    ranges = [f"{low:g} to below {high:g}" for low, high in pairwise(edges[:-1])]
+    names = [*ranges, f"{edges[-2]:g} to {edges[-1]:g}"]
+    position = np.clip(np.searchsorted(edges, numbers, side="right") - 1, 0, len(edges) - 2)
+    missing = np.isnan(numbers)
+    return [None if m else names[i] for m, i in zip(missing, position, strict=True)]
 
 
 def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | None], list[str]]:
@@ -162,5 +158,5 @@ def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | No
         f"pooled the {len(small)} smallest domains ({counted(rows, 'row')}) as {pooled!r}, because"
         f" some have fewer than {pool_below} rows"
     )
-    kept = set(small)
-    return [pooled if name in kept else name for name in names], [note]
+    pooled_names = set(small)
+    return [pooled if name in pooled_names else name for name in names], [note]

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.text import listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
-from shiftproof.data.tables.cell_types import texts, values
+from shiftproof.data.tables.cell_types import Cells, cells_of
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names, list_block
 
@@ -32,7 +33,6 @@ KEY, FORMAT = b"shiftproof.features", 1
 
 def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
     """Return a feature file as bytes; `networks` maps network names to a dataset's features."""
-    import pyarrow as pa  # type: ignore[import-untyped]
     import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
     first = next(iter(networks.values()))
@@ -68,7 +68,6 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
 
 def feature_header(path: Path) -> dict[str, Any] | None:
     """Return the header of a feature file, or None for any other file."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     with open(path, "rb") as file:
@@ -89,62 +88,60 @@ def feature_header(path: Path) -> dict[str, Any] | None:
 
 def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) -> DomainDataset:
     """Return a feature file as a dataset, without the networks in `drop`."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path)
-        kept = [name for name in header["networks"] if name not in drop]
+        used = [name for name in header["networks"] if name not in drop]
         unknown = [name for name in drop if name not in header["networks"]]
         if unknown:
             raise UnknownName(f"network of {path.name}", unknown[0], header["networks"])
-        if not kept:
+        if not used:
             raise DataError(
                 f"`drop` must leave at least one network of {path.name}, not drop all of"
                 f" {listed(list(header['networks']))}"
             )
         if len(table) == 0:
             raise DataError(f"{path.name} has no rows")
-        blocks = [_block(table.column(name), name, path) for name in kept]
-        frame = table.select(
-            [name for name in table.column_names if name not in header["networks"]]
-        ).to_pandas(ignore_metadata=True)
-        domain, domains = _codes(frame[DOMAIN], (*header["domains"], *header["extras"]), path)
+        blocks = [_block(table.column(name), name, path) for name in used]
+        known_domains = (*header["domains"], *header["extras"])
+        domain, domains = _codes(cells_of(table, DOMAIN), known_domains, path)
         classes: tuple[str, ...] = ()
         if header["target"]:
-            label = values(frame[LABEL], f"column {quoted(LABEL)} of {path.name}")
+            label = cells_of(table, LABEL).numbers(f"column {quoted(LABEL)} of {path.name}")
         else:
-            label, classes = _codes(frame[LABEL], header["classes"], path)
+            label, classes = _codes(cells_of(table, LABEL), header["classes"], path)
             if len(set(label.tolist())) < 2:
                 raise DataError(
                     f"{path.name} has one class only, {quoted(classes[label[0]])}; at least two are"
                     " needed"
                 )
-        extra = np.zeros(len(frame), dtype=bool) if EXTRA not in frame else frame[EXTRA].to_numpy()
+        extra = np.zeros(len(table), dtype=bool)
+        if EXTRA in table.column_names:
+            extra = table.column(EXTRA).to_numpy()
         if extra.dtype != bool:
             raise DataError(f"column {quoted(EXTRA)} of {path.name} must be true or false")
         if extra.all():
             raise DataError(f"{path.name} has no domain to train on: all are extra")
         x = np.concatenate(blocks, axis=1)
-        made: dict[bool, list[Domain]] = {False: [], True: []}
+        parts: dict[bool, list[Domain]] = {False: [], True: []}
         for code, name in enumerate(domains):
             rows = np.flatnonzero(domain == code)
             if len(rows):
-                made[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
-        used = {name: _described(header["networks"][name]) for name in kept}
-        notes = [f"features of {'; '.join(used.values())}"]
-        if others := [name for name in frame if name not in (LABEL, DOMAIN, EXTRA)]:
-            notes.append(
-                f"left out, because {path.name} is a file of features: {listed(list(others))}"
-            )
+                parts[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
+        networks = [_described(header["networks"][name]) for name in used]
+        notes = [f"features of {'; '.join(networks)}"]
+        read = {LABEL, DOMAIN, EXTRA, *header["networks"]}
+        if others := [name for name in table.column_names if name not in read]:
+            notes.append(f"left out, because {path.name} is a file of features: {listed(others)}")
         dataset = DomainDataset(
             path.name,
-            tuple(made[False]),
+            tuple(parts[False]),
             classes,
             regime="features",
             backbone="mlp",
             eval_every=int(header["eval_every"]),
-            extras=tuple(made[True]),
+            extras=tuple(parts[True]),
             notes=tuple(notes),
             columns={"label": LABEL, "domain": DOMAIN},
             targets=(str(header["target"]),) if header["target"] else (),
@@ -153,11 +150,11 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
         raise DataError(
             f"{path.name} is not a file of features ({reason_of(error, 120)}); write it again"
         ) from error
-    if len(kept) == 1:
+    if len(used) == 1:
         return dataset
     names = [
         component
-        for name, block in zip(kept, blocks, strict=True)
+        for name, block in zip(used, blocks, strict=True)
         for component in component_names(name, block.shape[1])
     ]
     return replace(dataset, preparation=Columns(tuple(Column(name, "number") for name in names)))
@@ -175,17 +172,17 @@ def _block(column: Any, name: str, path: Path) -> np.ndarray:
     return block.astype(np.float32, copy=False)
 
 
-def _codes(column: Any, known: Sequence[str], path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
+def _codes(column: Cells, known: Sequence[str], path: Path) -> tuple[np.ndarray, tuple[str, ...]]:
     """Return the index of each row's name, and all names; a missing name is an error.
 
     Names that are not in the header, from rows added later, come last.
     """
-    codes, found = texts(column)
+    codes, values = column.texts
     if (codes < 0).any():
         row = int(np.flatnonzero(codes < 0)[0]) + 1
-        raise DataError(f"column {quoted(str(column.name))} of {path.name} is empty in row {row}")
-    names = (*map(str, known), *sorted(set(found) - set(known)))
-    return np.array([names.index(name) for name in found])[codes], names
+        raise DataError(f"column {quoted(column.name)} of {path.name} is empty in row {row}")
+    names = (*map(str, known), *sorted(set(values) - set(known)))
+    return np.array([names.index(value) for value in values])[codes], names
 
 
 def _described(network: Mapping[str, str]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,18 +18,9 @@ from shiftproof.core.text import counted, quoted, similar_names
 from shiftproof.core.types import REGRESSION
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain
-from shiftproof.data.tables.cell_types import NUMBER, kind_of, texts, values
-from shiftproof.data.tables.label_kind import (
-    AUTO,
-    FEW,
-    MOST_CLASSES,
-    image_label_kind,
-    label_kind,
-)
+from shiftproof.data.tables.cell_types import NUMBER, Cells
+from shiftproof.data.tables.label_kind import AUTO, FEW, MOST_CLASSES, label_kind
 from shiftproof.data.tables.preprocessing import Columns
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 EVAL_EVERY = 100
 _LONGEST_NAME = 200
@@ -84,7 +75,13 @@ class Groups(NamedTuple):
 
 
 def grouped(
-    label: pd.Series, domain: pd.Series, table: str, task: str = AUTO, *, images: bool = False
+    label: Cells,
+    domain: Cells,
+    table: str,
+    task: str = AUTO,
+    *,
+    images: bool = False,
+    fewest_domains: int = 2,
 ) -> Groups:
     """Read the labels and the domains, and find the rows of each domain.
 
@@ -92,18 +89,26 @@ def grouped(
     are left out, with a note.  `task` says whether labels are classes or numbers; `auto` infers it
     from the column (`label_kind`), and prefers classes for labels of `images`.
     """
-    kind, why = (image_label_kind if images else label_kind)(label, table, task)
+    kind, why = label_kind(label, table, task, images=images)
+    amounts = kind == REGRESSION
     codes, names = _names(domain, "domain", table)
-    if kind == REGRESSION:
-        return _with_numbers(label, codes, names, table, why)
-    labels, classes = _names(label, "label", table)
-    notes = [*why, *_left_out(labels < 0, codes, names)]
-    kept = (labels >= 0) & (codes >= 0)
-    labels, classes = _renumbered(np.where(kept, labels, -1), classes)
-    codes, names = _renumbered(np.where(kept, codes, -1), names)
-    for what, found in (("class", classes), ("domain", names)):
-        _require_two(what, found, kept, table)
-    if one_to_one(labels[kept], codes[kept]):
+    classes: list[str] = []
+    if amounts:
+        labels = label.numbers(f"the label column {quoted(label.name)} of {table}")
+        missing = np.isnan(labels)
+    else:
+        labels, classes = _names(label, "label", table)
+        missing = labels < 0
+    notes = [*why, *_left_out(missing, codes, names)]
+    complete = ~missing & (codes >= 0)
+    codes, names = _renumbered(np.where(complete, codes, -1), names)
+    if not amounts:
+        labels, classes = _renumbered(np.where(complete, labels, -1), classes)
+        _require("class", classes, 2, complete, table)
+    _require("domain", names, fewest_domains, complete, table)
+    if amounts:
+        _require_two_numbers(labels[complete], label.name, table)
+    elif one_to_one(labels[complete], codes[complete]):
         notes.append(
             "each domain has one class of its own, so the domain determines the label exactly;"
             " check the label and domain columns"
@@ -114,28 +119,16 @@ def grouped(
             f"the label has {len(classes)} distinct numbers, each taken as a class; check the label"
             " column"
         )
-    return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes))
+    targets = (" ".join(label.name.split()),) if amounts else ()
+    return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes), targets)
 
 
-def _with_numbers(
-    label: pd.Series, codes: np.ndarray, names: list[str], table: str, why: tuple[str, ...]
-) -> Groups:
-    """Return the groups for labels that are numbers."""
-    target = " ".join(str(label.name).split())
-    column = f"the label column {quoted(target)} of {table}"
-    numbers = values(label, column)
-    missing = np.isnan(numbers)
-    notes = [*why, *_left_out(missing, codes, names)]
-    kept = ~missing & (codes >= 0)
-    codes, names = _renumbered(np.where(kept, codes, -1), names)
-    _require_two("domain", names, kept, table)
-    if len(np.unique(own := numbers[kept])) < 2:
+def _require_two_numbers(numbers: np.ndarray, label: str, table: str) -> None:
+    if (numbers == numbers[0]).all():
         raise DataError(
-            f"{column} has one value only, {own[0]:g}, in"
-            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+            f"the label column {quoted(label)} of {table} has one value only, {numbers[0]:g}, in"
+            f" {counted(len(numbers), 'row')}; at least two are needed"
         )
-    notes += similar_names(names, "domains")
-    return Groups((), tuple(names), numbers, codes, tuple(notes), (target,))
 
 
 def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> list[str]:
@@ -156,22 +149,22 @@ def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> li
     return notes
 
 
-def _require_two(what: str, found: list[str], kept: np.ndarray, table: str) -> None:
-    if not found:
+def _require(what: str, names: list[str], fewest: int, complete: np.ndarray, table: str) -> None:
+    if not names:
         raise DataError(f"{table} has no row with both a label and a domain")
-    if len(found) == 1:
+    if len(names) < fewest:
         raise DataError(
-            f"{table} has one {what} only, {quoted(found[0])}, in"
-            f" {counted(int(kept.sum()), 'row')}; at least two are needed"
+            f"{table} has one {what} only, {quoted(names[0])}, in"
+            f" {counted(int(complete.sum()), 'row')}; at least two are needed"
         )
 
 
-def _names(series: pd.Series, what: str, table: str) -> tuple[np.ndarray, list[str]]:
+def _names(cells: Cells, what: str, table: str) -> tuple[np.ndarray, list[str]]:
     """Return the index of each row's name (−1 if missing), and the sorted names."""
-    column = f"the {what} column {quoted(str(series.name))} of {table}"
-    if kind_of(series) == "other":
+    column = f"the {what} column {quoted(cells.name)} of {table}"
+    if cells.holds == "other":
         raise DataError(f"{column} holds neither numbers nor text")
-    codes, names = texts(series)
+    codes, names = cells.texts
     if not names:
         raise DataError(f"{column} is empty")
     fractions = all(is_number(name) for name in names) and any("." in name for name in names)
@@ -209,6 +202,9 @@ def is_number(name: str) -> bool:
 
 def one_to_one(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two columns determine each other."""
+    few = 1000
+    if len(one) > few and not one_to_one(one[:few], other[:few]):  # saves sorting long columns
+        return False
     firsts, seconds = (np.unique(side, return_inverse=True) for side in (one, other))
     size = len(firsts[0])
     if size != len(seconds[0]):
@@ -233,8 +229,8 @@ def checked_weights(given: np.ndarray, used: np.ndarray, where: str) -> np.ndarr
     ):
         rows = np.flatnonzero(wrong & used)
         if len(rows):
-            said = what.format(value=given[rows[0]])
-            raise DataError(f"{where} {said} in row {rows[0] + 1}; {rule}")
+            fault = what.format(value=given[rows[0]])
+            raise DataError(f"{where} {fault} in row {rows[0] + 1}; {rule}")
     if not given[used].any():
         raise DataError(f"{where} is zero in every row; at least one weight must be positive")
     return given

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
-from shiftproof.data.tables.cell_types import kind_of, values
+from shiftproof.data.tables.cell_types import Cells
 from shiftproof.data.tables.column_names import column_names
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
 
 # The values of `task`.
 TaskName = Literal["auto", "classification", "regression"]
@@ -62,35 +59,20 @@ def one_label(columns: Sequence[str], table: str, given: str | None) -> str:
     return names[0]
 
 
-def image_label_kind(
-    label: pd.Series, table: str, task: str = AUTO
+def label_kind(
+    label: Cells, table: str, task: str = AUTO, *, images: bool = False
 ) -> tuple[Kind, tuple[str, ...]]:
-    """Return the kind of task for the labels of images, and notes that give the reason.
-
-    Numeric labels of images are mostly class codes, so they are amounts only if they cannot be
-    classes.
-    """
-    if task != AUTO:
-        return label_kind(label, table, task)
-    if kind_of(label) != "number" or label.dtype == bool:
-        return CLASSIFICATION, ()
-    numbers = values(label, f"the label column {quoted(str(label.name))} of {table}")
-    if _surely_amounts(numbers[~np.isnan(numbers)]):
-        return label_kind(label, table)
-    return CLASSIFICATION, ()
-
-
-def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tuple[str, ...]]:
     """Return the kind of task for a label column, and notes that give the reason.
 
-    `task` overrides the decision.  Only an inferred regression has a note.
+    `task` overrides the decision.  Only an inferred regression has a note.  Numeric labels of
+    `images` are mostly class codes, so they are amounts only if they cannot be classes.
     """
     if (asked := checked_task(task)) != "auto":
         return asked, ()
-    if kind_of(label) != "number" or label.dtype == bool:
+    if label.holds != "number" or label.is_logical:
         return CLASSIFICATION, ()
-    column = f"the label column {quoted(str(label.name))} of {table}"
-    numbers = values(label, column)
+    column = f"the label column {quoted(label.name)} of {table}"
+    numbers = label.numbers(column)
     numbers = numbers[~np.isnan(numbers)]
     distinct = np.unique(numbers)
     rows, k = len(numbers), len(distinct)
@@ -98,10 +80,13 @@ def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tu
     if k <= 2 or (whole and k <= FEW):
         return CLASSIFICATION, ()
     codes = whole and distinct[0] in (0, 1) and distinct[-1] - distinct[0] == k - 1
-    if _surely_amounts(numbers) or (k > MANY and not codes):
+    amounts = 2 * k > rows or k > (MOST_CLASSES if whole else FEW)
+    if images and not amounts:
+        return CLASSIFICATION, ()
+    if amounts or (k > MANY and not codes):
         sort = "whole numbers" if whole else "numbers"
         return REGRESSION, (
-            f"regression: the label {quoted(str(label.name))} has {k:,} distinct {sort} in"
+            f"regression: the label {quoted(label.name)} has {k:,} distinct {sort} in"
             f" {counted(rows, 'row')}; if they are classes, set `task='classification'`",
         )
     sort = "whole numbers" if whole else "numbers, some with fractions,"
@@ -109,12 +94,3 @@ def label_kind(label: pd.Series, table: str, task: str = AUTO) -> tuple[Kind, tu
         f"{column} has {k} distinct {sort} in {counted(rows, 'row')}, which may be classes or"
         " amounts: set `task='classification'` or `task='regression'`"
     )
-
-
-def _surely_amounts(numbers: np.ndarray) -> bool:
-    """Whether numbers cannot be classes: they are many, or mostly distinct."""
-    distinct = np.unique(numbers)
-    k, whole = len(distinct), bool((distinct == np.floor(distinct)).all())
-    if k <= 2 or (whole and k <= FEW):
-        return False
-    return 2 * k > len(numbers) or k > (MOST_CLASSES if whole else FEW)

@@ -12,17 +12,16 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from shiftproof.core.errors import DataError
+from shiftproof.core.json_values import rebuilt
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.base import FittedPreparation, Preparation
-from shiftproof.data.tables.cell_types import named, texts, values
-
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+from shiftproof.data.tables.cell_types import cells_of
+from shiftproof.data.tables.read import as_table
 
 # A model file must not reveal single rows, so category values that fewer rows share are pooled, and
 # columns with fewer values are left out.
@@ -116,8 +115,8 @@ def statistics(there: np.ndarray) -> tuple[float, float, float]:
     """Return the median, mean and standard deviation, computed without overflow."""
     exponent = int(np.frexp(np.abs(there).max())[1]) - 1
     small = np.ldexp(there, -exponent)  # within ±2; exact, because the factor is a power of two
-    found = (np.median(small), small.mean(), small.std())
-    median, mean, std = (float(np.ldexp(value, exponent)) for value in found)
+    scaled = (np.median(small), small.mean(), small.std())
+    median, mean, std = (float(np.ldexp(value, exponent)) for value in scaled)
     # The standard deviation of numbers near the smallest float may round to 0.
     return median, mean, max(std, float(np.finfo(np.float64).tiny))
 
@@ -140,28 +139,29 @@ class Columns(Preparation):
     columns: tuple[Column, ...]
     missing_indicators: bool = False
 
-    def encode(self, frame: pd.DataFrame, table: str = "the table") -> np.ndarray:
+    def encode(self, frame: Any, table: str = "the table") -> np.ndarray:
         """Encode the cells of a table as float64 [rows, columns].
 
         Other columns of the table are ignored.  A category that is not among the column's values is
         unknown, which differs from missing.  Float64 represents whole numbers up to 2⁵³ exactly,
         and values that overflow float32.  `table` names the table in errors.
         """
-        frame = named(frame, table)
-        absent = [column.name for column in self.columns if column.name not in frame]
+        rows = as_table(frame, table)
+        there = set(rows.column_names)
+        absent = [column.name for column in self.columns if column.name not in there]
         if absent:
             raise DataError(
                 f"{table} is missing columns that the model needs: {listed(absent)}; add them, with"
                 " empty cells where the value is unknown"
             )
-        x = np.empty((len(frame), len(self.columns)))
+        x = np.empty((len(rows), len(self.columns)))
         for position, column in enumerate(self.columns):
-            series = frame[column.name]
+            cells = cells_of(rows, column.name)
             if column.kind == "number":
-                x[:, position] = values(series, f"column {quoted(column.name)} of {table}")
+                x[:, position] = cells.numbers(f"column {quoted(column.name)} of {table}")
             else:
                 known = {value: float(code) for code, value in enumerate(column.values)}
-                codes, names = texts(series)
+                codes, names = cells.texts
                 x[:, position] = np.array([*(known.get(n, _UNKNOWN) for n in names), np.nan])[codes]
         return x
 
@@ -278,8 +278,8 @@ class FittedColumns(FittedPreparation):
     @property
     def feature_names(self) -> tuple[str, ...]:
         """The names of the features that `apply` returns, in order."""
-        made = [part.names(self.columns.columns[part.column]) for part in self.parts]
-        return tuple(name for names in made for name in names)
+        columns = self.columns.columns
+        return tuple(name for part in self.parts for name in part.names(columns[part.column]))
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Transform cells [n, columns] to float32 features [n, features], all finite."""
@@ -287,9 +287,9 @@ class FittedColumns(FittedPreparation):
         ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
         start = 0
         for part in self.parts:
-            made = part.apply(cells[:, part.column].astype(np.float64))
-            ready[:, start : start + made.shape[1]] = made
-            start += made.shape[1]
+            features = part.apply(cells[:, part.column].astype(np.float64))
+            ready[:, start : start + features.shape[1]] = features
+            start += features.shape[1]
         return ready
 
     def pooled(self, x: np.ndarray) -> np.ndarray:
@@ -302,14 +302,14 @@ class FittedColumns(FittedPreparation):
         cells = self.columns._cells(x).copy()
         used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
         for position, column in enumerate(self.columns.columns):
-            part, own = used.get(position), cells[:, position]
+            part, cell = used.get(position), cells[:, position]
             if column.kind == "number":
                 if part is None:
-                    own[:] = np.nan
-                np.clip(own, -LARGEST, LARGEST, out=own)
+                    cell[:] = np.nan
+                np.clip(cell, -LARGEST, LARGEST, out=cell)
             else:
                 codes = part.codes if isinstance(part, OneHot) else ()
-                own[~np.isnan(own) & ~np.isin(own, codes)] = _UNKNOWN
+                cell[~np.isnan(cell) & ~np.isin(cell, codes)] = _UNKNOWN
         return cells
 
     def to_json(self) -> dict[str, Any]:
@@ -324,31 +324,24 @@ class FittedColumns(FittedPreparation):
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FittedColumns:
         """Rebuild fitted columns exactly; files of version 0.1 have no notes."""
-        columns = tuple(
-            Column(column["name"], column["kind"], tuple(column["values"]))
-            for column in value["columns"]
-        )
-        parts = []
-        for part in value["parts"]:
-            given: dict[str, Any] = {
-                key: tuple(item) if isinstance(item, list) else item
-                for key, item in part.items()
-                if key != "kind"
-            }
-            parts.append(PARTS[part["kind"]](**given))
-        made = Columns(columns, value["missing_indicators"])
-        return cls(made, tuple(parts), tuple(value.get("notes", ())))
+        columns = rebuilt(tuple[Column, ...], value["columns"])
+        parts = [
+            rebuilt(PARTS[part["kind"]], {key: part[key] for key in part if key != "kind"})
+            for part in value["parts"]
+        ]
+        notes = tuple(value.get("notes", ()))
+        return cls(Columns(columns, value["missing_indicators"]), tuple(parts), notes)
 
 
 MOST_VALUES = 5
 
 
-def unseen_notes(columns: Columns, frame: pd.DataFrame) -> Iterator[str]:
+def unseen_notes(columns: Columns, table: Any) -> Iterator[str]:
     """Yield a note for each column with values that are new or were rare in training."""
     for column in columns.columns:
-        if column.kind != "category" or column.name not in frame:
+        if column.kind != "category" or column.name not in table.column_names:
             continue
-        codes, names = texts(frame[column.name])
+        codes, names = cells_of(table, column.name).texts
         new = [code for code, name in enumerate(names) if name not in column.values]
         if new:
             rows = int(np.isin(codes, new).sum())

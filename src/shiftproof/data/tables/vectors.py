@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.compute as pc  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, quoted
 
-if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
-
 # Longer vectors are images or texts, which a network should embed first.
 MOST_COMPONENTS = 65_536
 
-_COMPONENT = re.compile(r"(?P<vector>.+)\[(?P<place>0|[1-9][0-9]{0,5})\]")
+_COMPONENT = re.compile(r"(?P<vector>.+)\[(?P<position>0|[1-9][0-9]{0,5})\]")
 
 
 def component_names(vector: str, width: int) -> list[str]:
@@ -30,7 +29,7 @@ def component_names(vector: str, width: int) -> list[str]:
     >>> component_names("clip", 2)
     ['clip[0]', 'clip[1]']
     """
-    return [f"{vector}[{place}]" for place in range(width)]
+    return [f"{vector}[{position}]" for position in range(width)]
 
 
 def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
@@ -41,8 +40,8 @@ def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
     """
     places: dict[str, set[int]] = {}
     for column in columns:
-        if found := _COMPONENT.fullmatch(column):
-            places.setdefault(found["vector"], set()).add(int(found["place"]))
+        if match := _COMPONENT.fullmatch(column):
+            places.setdefault(match["vector"], set()).add(int(match["position"]))
     return {
         vector: component_names(vector, len(there))
         for vector, there in places.items()
@@ -52,8 +51,8 @@ def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
 
 def of_vectors(columns: Sequence[str]) -> set[str]:
     """Return the columns that belong to a vector of two or more components."""
-    found = (own for own in vectors_in(columns).values() if len(own) > 1)
-    return {column for own in found for column in own}
+    vectors = vectors_in(columns).values()
+    return {column for parts in vectors if len(parts) > 1 for column in parts}
 
 
 def check_widths(trained: Sequence[str], given: Sequence[str], table: str) -> None:
@@ -62,26 +61,25 @@ def check_widths(trained: Sequence[str], given: Sequence[str], table: str) -> No
     Without this check, the first components of a longer vector, which another network has
     computed, would be used.
     """
-    found = vectors_in(given)
-    for vector, own in vectors_in(trained).items():
-        width = len(found.get(vector, own))
-        if len(own) > 1 and width != len(own):
+    vectors = vectors_in(given)
+    for vector, parts in vectors_in(trained).items():
+        width = len(vectors.get(vector, parts))
+        if len(parts) > 1 and width != len(parts):
             raise DataError(
                 f"{quoted(vector)} of {table} has vectors of {counted(width, 'number')}, but the"
-                f" model takes {len(own):,}; use the network that the model was trained with"
+                f" model takes {len(parts):,}; use the network that the model was trained with"
             )
 
 
-def vector_frame(vector: str, block: np.ndarray, table: str) -> pd.DataFrame:
-    """Return vectors [rows, k] as a data frame with one column per component."""
-    import pandas as pd
-
+def vector_columns(vector: str, block: np.ndarray, table: str) -> dict[str, pa.Array]:
+    """Return vectors [rows, k] as one column per component, by name; NaN becomes null."""
     if not 0 < block.shape[1] <= MOST_COMPONENTS:
         raise DataError(
             f"{quoted(vector)} of {table} has vectors of {block.shape[1]:,} numbers; vectors must"
             f" have 1 to {MOST_COMPONENTS:,} numbers"
         )
-    return pd.DataFrame(block, columns=component_names(vector, block.shape[1]), copy=False)
+    names = component_names(vector, block.shape[1])
+    return {name: pa.array(block[:, i], from_pandas=True) for i, name in enumerate(names)}
 
 
 def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
@@ -89,9 +87,6 @@ def list_block(column: Any, name: str, table: str) -> np.ndarray | None:
 
     float32 is kept, because embeddings are large; most other numbers become float64.
     """
-    import pyarrow as pa  # type: ignore[import-untyped]
-    import pyarrow.compute as pc  # type: ignore[import-untyped]
-
     kind = column.type
     kinds = (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list)
     if not any(is_kind(kind) for is_kind in kinds):

@@ -19,7 +19,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm
 from shiftproof.data.tables.preprocessing import OneHot, Scaled
 from shiftproof.inference.adaptation.label_shift import Adapted, LabelShift, adapted
-from shiftproof.inference.model import TrainedModel
+from shiftproof.inference.model import TrainedModel, without_labels
 
 # Numbers beyond this many standard deviations from the training mean are unusual (normal: 0.3%).
 UNUSUAL = 3.0
@@ -68,7 +68,8 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         )
     predictions = model.predict(inputs)
     network, ready = model.ready(inputs)
-    answers = network.answers(ready, model.form, model.device, None)
+    rows = without_labels(ready)
+    answers = network.answers(rows, model.form, model.device, answered=False)
     seen = np.concatenate([own for own, _ in answers]).astype(np.float64)
     mean = seen.mean(axis=0)
     means = model.typicality.means

@@ -45,7 +45,7 @@ from scipy.stats import f as fisher  # type: ignore[import-untyped]
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.domain import as_array
-from shiftproof.statistics.recalibration import recalibrate
+from shiftproof.statistics.recalibration import COARSE, recalibrate
 
 SMALLEST = 1e-7
 # Bounds: slopes from 1/e³ to e³, biases to ±10.  Beyond, classes are separated and any value fits.
@@ -57,8 +57,9 @@ _STORED = ("predicted", "y", "domain", "fold")
 class HeldOut:
     """Rows of training domains, each predicted by a model that was not trained on its domain.
 
-    The rows have probabilities ``predicted`` [n, c], classes ``y`` [n], ``domain`` [n] and ``fold``
-    [n].  The model that predicted a row was trained on the rows of the other folds.
+    The rows have probabilities ``predicted`` [n, c] (or numbers [n, 1]), classes ``y`` [n] (or
+    numbers), ``domain`` [n] and ``fold`` [n].  The model that predicted a row was trained on the
+    rows of the other folds.
     """
 
     predicted: np.ndarray
@@ -71,34 +72,27 @@ class HeldOut:
         """Return the rows stored in a checkpoint (`learners.exact.held_out_arrays`), if any."""
         if "held_out.predicted" not in modules:
             return None
-        own = {name: as_array(modules[f"held_out.{name}"]) for name in _STORED}
-        return cls(own["predicted"].astype(float), own["y"], own["domain"], own["fold"])
+        predicted, *codes = (as_array(modules[f"held_out.{name}"]) for name in _STORED)
+        return cls(predicted.astype(float), *codes)
 
     @property
     def classes(self) -> int:
         """The number of classes."""
         return int(self.predicted.shape[1])
 
-    @cached_property
-    def domains(self) -> np.ndarray:
-        """The numbers of the domains, in order."""
-        found: np.ndarray = np.unique(self.domain)
-        return found
-
-    @cached_property
-    def weights(self) -> np.ndarray:
-        """Row weights [n] that give every domain the same total weight."""
-        _, place, counts = np.unique(self.domain, return_inverse=True, return_counts=True)
-        found: np.ndarray = 1 / (len(counts) * counts[place])
-        return found
+    def _counts(self, group: np.ndarray) -> np.ndarray:
+        """Return how often each class occurs in the group of each row, [n, c]."""
+        names, codes = np.unique(group, return_inverse=True)
+        counts = np.zeros((len(names), self.classes))
+        np.add.at(counts, (codes, self.y), 1)
+        return counts[codes]
 
     @cached_property
     def trained_shares(self) -> np.ndarray:
         """The class shares ρ [n, c] in the training rows of the model that predicted each row."""
-        found = np.empty_like(self.predicted)
-        for fold in np.unique(self.fold):
-            found[self.fold == fold] = class_shares(self.y[self.fold != fold], self.classes)
-        return found
+        counts = np.bincount(self.y, minlength=self.classes) - self._counts(self.fold)
+        shares: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
+        return shares
 
     @cached_property
     def ratios(self) -> np.ndarray:
@@ -108,15 +102,13 @@ class HeldOut:
     @cached_property
     def domain_shares(self) -> np.ndarray:
         """The class shares of the domain of each row, [n, c]."""
-        _, index, rows = np.unique(self.domain, return_inverse=True, return_counts=True)
-        counts = np.zeros((len(rows), self.classes))
-        np.add.at(counts, (index, self.y), 1)
-        shares: np.ndarray = (counts / rows[:, None])[index]
+        counts = self._counts(self.domain)
+        shares: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
         return shares
 
     def calibrated(self, rows: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the slope and biases fitted to the given rows, weighting all domains equally."""
-        weights = self.weights[rows]
+        weights = 1 / self._counts(self.domain)[rows].sum(axis=1)
         with np.errstate(divide="ignore"):
             offsets = np.log(self.domain_shares[rows])
         return fit_calibration(self.ratios[rows], self.y[rows], offsets, weights / weights.sum())
@@ -168,6 +160,7 @@ def fit_calibration(
         offset=np.where(usable, offsets, -np.inf),
         weights=weights,
         bounds=((np.exp(-STEEPEST), np.exp(STEEPEST)), LARGEST_BIAS),
+        precision=COARSE,
     )
     return fit.slope, np.where(occurs, fit.intercepts - fit.intercepts[occurs].mean(), 0)
 

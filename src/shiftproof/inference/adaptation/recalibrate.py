@@ -154,14 +154,12 @@ def closed_test(
     log_p = np.log(np.maximum(probabilities, SMALLEST))
     columns, center, scale = _usable(features)
     counts = np.bincount(y, minlength=probabilities.shape[1])
-    revisable = 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
-    z = np.zeros((len(y), 0))
-    if (counts > 0).sum() < 2:
-        original = _Fit.of("original", log_p, z, y)
-        return _update(original, {}, columns, center, scale), (), False
-    if revisable and features is not None:
-        z = (features[:, columns] - center) / scale
-    methods = METHODS if revisable else METHODS[:3]
+    several = (counts > 0).sum() > 1
+    revisable = several and 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
+    if not revisable:
+        columns, center, scale = columns[:0], center[:0], scale[:0]
+    z = np.zeros((len(y), 0)) if features is None else (features[:, columns] - center) / scale
+    methods = METHODS if revisable else METHODS[:3] if several else METHODS[:1]
     fits = {method: _Fit.of(method, log_p, z, y) for method in methods}
     largest, steps = fits[methods[-1]], []
     chosen = largest
@@ -176,7 +174,18 @@ def closed_test(
         if p_value >= LEVEL:
             chosen = smaller
             break
-    return _update(chosen, fits, columns, center, scale), tuple(steps), revisable
+    slope, intercepts, effects, _ = chosen.fit
+    if chosen.method == "revision":  # shrunk towards the slope's fit
+        plain = fits["slope"]
+        gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
+        kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
+        slope = plain.fit.slope + kept * (slope - plain.fit.slope)
+        intercepts = plain.fit.intercepts + kept * (intercepts - plain.fit.intercepts)
+        effects = kept * effects
+    else:
+        columns, center, scale = columns[:0], center[:0], scale[:0]
+    update = Update(chosen.method, slope, intercepts, effects, columns, center, scale)
+    return update, tuple(steps), bool(revisable)
 
 
 def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, seed: int) -> float:
@@ -197,27 +206,6 @@ def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, se
         if larger == ENOUGH:
             return larger / draw
     return (larger + 1) / (DRAWS + 1)
-
-
-def _update(
-    chosen: _Fit,
-    fits: Mapping[str, _Fit],
-    columns: np.ndarray,
-    center: np.ndarray,
-    scale: np.ndarray,
-) -> Update:
-    """Return the selected fit as an update; a revision is shrunk towards the slope's fit."""
-    slope, intercepts, effects, _ = chosen.fit
-    if chosen.method != "revision":
-        columns, center, scale = columns[:0], center[:0], scale[:0]
-    else:
-        plain = fits["slope"]
-        gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
-        kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
-        slope = plain.fit.slope + kept * (slope - plain.fit.slope)
-        intercepts = plain.fit.intercepts + kept * (intercepts - plain.fit.intercepts)
-        effects = kept * effects
-    return Update(chosen.method, slope, intercepts, effects, columns, center, scale)
 
 
 def _usable(features: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

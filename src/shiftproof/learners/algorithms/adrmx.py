@@ -14,13 +14,13 @@ from shiftproof.core.space import Choice, hparam
 from shiftproof.core.tensors import in_full_precision
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms.cad import BASE_TEMPERATURE, log_sum
 from shiftproof.learners.algorithms.discriminator import Discriminator
-from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.learners.algorithms.hparams import decay, memory, rate, size, weight
 from shiftproof.learners.algorithms.sagnet import newly_initialised
+from shiftproof.learners.algorithms.selfreg import same_class_partners
 from shiftproof.learners.algorithms.turns import TakesTurns
 from shiftproof.models.pretrained import FrozenNorms
-from shiftproof.penalties.domain_bottleneck import BASE_TEMPERATURE, log_sum
-from shiftproof.penalties.self_contrast import same_class_partners
 
 
 @in_full_precision
@@ -90,17 +90,14 @@ class ADRMX(TakesTurns):
     class Hparams(TakesTurns.Hparams):
         """The weights of the parts, and the discriminator's network."""
 
-        lr: float = hparam(
+        lr: float = rate(
             3e-3,
             Choice((5e-4, 1e-3, 2e-3, 3e-3)),
             regimes={"large-image": (3e-5, Choice((2e-5, 3e-5, 4e-5, 5e-5)))},
-            within=(1e-12, 1e3),
             help="learning rate of both Adams",
         )
         # DomainBed draws it for all algorithms, but does not use it here.
-        weight_decay: float = hparam(
-            0.0, within=(0, 1e3), help="weight decay of the network's Adam"
-        )
+        weight_decay: float = decay(0.0, help="weight decay of the network's Adam")
         contrast_weight: float = weight(1.0, help="λ_C, weight of the contrastive losses")
         domain_weight: float = weight(1.0, help="λ_D, weight of the domain classification loss")
         remix_weight: float = weight(1.0, help="λ_R, weight of the loss on remixed samples")
@@ -108,10 +105,8 @@ class ADRMX(TakesTurns):
         discriminator_steps: int = hparam(
             2, within=(1, 1e9), help="discriminator updates per network update"
         )
-        adam_beta1: float = hparam(0.5, within=(0, 0.999999), help="β₁ of both Adams")
-        discriminator_width: int = hparam(
-            256, within=(1, 1e6), help="units in the discriminator's hidden layers"
-        )
+        adam_beta1: float = memory(0.5, help="β₁ of both Adams")
+        discriminator_width: int = size(256, help="units in the discriminator's hidden layers")
         discriminator_depth: int = hparam(
             9,
             Choice((8, 9, 10)),
@@ -143,11 +138,6 @@ class ADRMX(TakesTurns):
         network = nn.ModuleList([self.domain_featurizer, self.invariant_head, self.domain_head])
         self.optimizers["main"].add_param_group({"params": list(network.parameters())})
         self.optimizers["discriminator"] = self.adam(self.discriminator.parameters(), h.lr, 0.0)
-
-    def reset_optimizer(self) -> None:
-        """Restart the network's Adam."""
-        network = [*self.featurizer.parameters(), *self.head.parameters()]
-        self.optimizers["main"] = self.adam(network, self.hparams.lr, self.hparams.weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
         """Return the loss of the network."""

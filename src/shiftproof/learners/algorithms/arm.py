@@ -14,6 +14,7 @@ from shiftproof.core.space import Int, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import size
 
 
 @ALGORITHMS.register("arm")
@@ -48,7 +49,7 @@ class ARM(ERM):
             within=(0, 1e9),
             help="samples per domain and step; 0 takes the whole domain",
         )
-        context_width: int = hparam(64, within=(1, 1e6), help="channels of the context network")
+        context_width: int = size(64, help="channels of the context network")
         match_upstream: bool = hparam(
             False, help="as DomainBed: context network untrained, with batch norm"
         )

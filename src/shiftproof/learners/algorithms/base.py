@@ -18,6 +18,7 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.adam import Adam
+from shiftproof.learners.algorithms.hparams import decay, rate
 from shiftproof.learners.base import ALGORITHMS as ALGORITHMS, Learner
 from shiftproof.models.risk import Loss, loss_named
 
@@ -43,9 +44,7 @@ class Algorithm(nn.Module, Learner):
     `training_state` holds everything that changes: k steps, save, load and k more steps equal 2k
     steps bit for bit.
 
-    `updates` is the number of steps taken.  Adam restarts at the steps in `optimizer_restarts`, as
-    in the published code when a penalty takes effect.  At the steps in `late_starts`, a part of the
-    loss takes effect without a restart.
+    `updates` is the number of steps taken.
     """
 
     # The modules that `predict` uses; a trained model keeps only these.
@@ -53,6 +52,10 @@ class Algorithm(nn.Module, Learner):
     # Whether its mean loss uses sample weights (`Batch.weighted`).  A class that overrides how the
     # loss is computed must declare this again, so that weights are never silently ignored.
     weighs_samples: ClassVar[bool] = False
+    # The hyper-parameters that hold the steps at which Adam restarts, as in the published code when
+    # a penalty takes effect, and those at which a part of the loss takes effect without a restart.
+    restarts_at: ClassVar[tuple[str, ...]] = ()
+    starts_at: ClassVar[tuple[str, ...]] = ()
     # Whether several processes may split a batch in the featurizer's pass, because the algorithm
     # reads no inner layer.  Otherwise each process passes the whole batch.
     divides_batches: ClassVar[bool] = True
@@ -61,18 +64,14 @@ class Algorithm(nn.Module, Learner):
     class Hparams:
         """The hyper-parameters of every algorithm; the training loop reads `batch_size`."""
 
-        lr: float = hparam(
+        lr: float = rate(
             1e-3,
             Float(-4.5, -2.5, base=10),
             regimes={"large-image": (5e-5, Float(-5, -3.5, base=10))},
-            within=(1e-12, 1e3),
             help="learning rate of Adam",
         )
-        weight_decay: float = hparam(
-            0.0,
-            regimes={"large-image": (0.0, Float(-6, -2, base=10))},
-            within=(0, 1e3),
-            help="weight decay of Adam",
+        weight_decay: float = decay(
+            0.0, regimes={"large-image": (0.0, Float(-6, -2, base=10))}, help="weight decay of Adam"
         )
         batch_size: int = hparam(
             64,
@@ -108,8 +107,8 @@ class Algorithm(nn.Module, Learner):
         self.hparams = hparams
         self.generator = generator
         self.updates = 0
-        self.optimizer_restarts: frozenset[int] = frozenset()
-        self.late_starts: frozenset[int] = frozenset()
+        self.optimizer_restarts = frozenset(getattr(hparams, name) for name in self.restarts_at)
+        self.late_starts = frozenset(getattr(hparams, name) for name in self.starts_at)
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.reset_optimizer()
 
@@ -176,9 +175,14 @@ class Algorithm(nn.Module, Learner):
         """Restart Adam on featurizer and head, without its moments."""
         self.optimizers["main"] = Adam(
             [*self.featurizer.parameters(), *self.head.parameters()],
-            lr=self.hparams.lr,
+            lr=self.learning_rate,
             weight_decay=self.hparams.weight_decay,
         )
+
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of Adam from this step on."""
+        return self.hparams.lr
 
     def training_state(self) -> dict[str, Any]:
         """Return everything that changes, as nested dicts of tensors and plain values."""

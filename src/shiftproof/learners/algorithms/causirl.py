@@ -7,8 +7,7 @@ from torch import Tensor
 
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.coral import CORAL
-from shiftproof.penalties.coral import coral
-from shiftproof.penalties.mmd import mmd
+from shiftproof.penalties.formulas import coral, mmd
 
 
 @ALGORITHMS.register("causirl-coral")

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.dann import DANN
-from shiftproof.penalties.adversarial import class_balancing_weights
+
+
+def class_balancing_weights(labels: Tensor, num_classes: int) -> Tensor:
+    """Return a weight per sample that gives every class the same total: 1 / (c n_y).
+
+    n_y is the number of samples of class y, and c the largest label in the batch plus 1, as
+    published; in a batch with all c classes the weights sum to 1.  labels [...] → [...], in single
+    precision as published.
+
+    >>> class_balancing_weights(torch.tensor([0, 1, 1]), num_classes=2)
+    tensor([0.5000, 0.2500, 0.2500])
+    """
+    counts = F.one_hot(labels.flatten(), num_classes).sum(dim=0)
+    return 1 / (counts[labels] * (labels.max() + 1)).float()
 
 
 @ALGORITHMS.register("cdann")

@@ -11,14 +11,14 @@ from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
-from shiftproof.penalties.coral import coral
+from shiftproof.penalties.formulas import coral
 
 
 @ALGORITHMS.register("coral")
 class CORAL(PenalisedRisk):
     """Match means μᵢ and covariances Cᵢ of representations: L_E + λ E_{i<j} (‖μᵢ−μⱼ‖² + ‖Cᵢ−Cⱼ‖²).
 
-    The norms are means over elements (`penalties.coral`).
+    The norms are means over elements (`penalties.formulas`).
 
     Paper: Sun and Saenko (2016), *Deep CORAL: Correlation Alignment for Deep Domain Adaptation*.
     """

@@ -12,9 +12,18 @@ from shiftproof.core.space import Choice, Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.discriminator import Discriminator
+from shiftproof.learners.algorithms.hparams import decay, memory, rate, size, weight
 from shiftproof.learners.algorithms.turns import TakesTurns
 from shiftproof.models.risk import per_sample_risk
-from shiftproof.penalties.adversarial import input_gradient_penalty
+
+
+def input_gradient_penalty(risk: Tensor, inputs: Tensor) -> Tensor:
+    """Return (1/n) Σⱼ ‖∂ℓⱼ/∂zⱼ‖², differentiable.
+
+    risk [...] holds the losses ℓⱼ of the n samples, and inputs [..., k] their inputs zⱼ.
+    """
+    (gradients,) = torch.autograd.grad(risk.sum(), inputs, create_graph=True)
+    return gradients.square().sum(dim=-1).mean()
 
 
 @ALGORITHMS.register("dann")
@@ -35,8 +44,8 @@ class DANN(TakesTurns):
     class Hparams(TakesTurns.Hparams):
         """λ, ρ, s, and the discriminator's network and optimiser."""
 
-        adversarial_weight: float = hparam(
-            1.0, Float(-2, 2, base=10), within=(0, 1e15), help="λ, weight of the adversarial loss"
+        adversarial_weight: float = weight(
+            1.0, Float(-2, 2, base=10), help="λ, weight of the adversarial loss"
         )
         discriminator_steps: int = hparam(
             1,
@@ -44,30 +53,21 @@ class DANN(TakesTurns):
             within=(1, 1e9),
             help="s, discriminator updates per network update",
         )
-        discriminator_gradient_penalty: float = hparam(
-            0.0, Float(-2, 1, base=10), within=(0, 1e15), help="ρ, weight of the gradient penalty"
+        discriminator_gradient_penalty: float = weight(
+            0.0, Float(-2, 1, base=10), help="ρ, weight of the gradient penalty"
         )
-        discriminator_lr: float = hparam(
+        discriminator_lr: float = rate(
             1e-3,
             Float(-4.5, -2.5, base=10),
             regimes={"large-image": (5e-5, Float(-5, -3.5, base=10))},
-            within=(1e-12, 1e3),
             help="learning rate of the discriminator's Adam",
         )
-        discriminator_weight_decay: float = hparam(
-            0.0,
-            Float(-6, -2, base=10),
-            within=(0, 1e3),
-            help="weight decay of the discriminator's Adam",
+        discriminator_weight_decay: float = decay(
+            0.0, Float(-6, -2, base=10), help="weight decay of the discriminator's Adam"
         )
-        adam_beta1: float = hparam(
-            0.5, Choice((0.0, 0.5)), within=(0, 0.999999), help="β₁ of both Adams"
-        )
-        discriminator_width: int = hparam(
-            256,
-            Int(6, 10, base=2),
-            within=(1, 1e6),
-            help="units in the discriminator's hidden layers",
+        adam_beta1: float = memory(0.5, Choice((0.0, 0.5)), help="β₁ of both Adams")
+        discriminator_width: int = size(
+            256, Int(6, 10, base=2), help="units in the discriminator's hidden layers"
         )
         discriminator_depth: int = hparam(
             3,
@@ -98,11 +98,6 @@ class DANN(TakesTurns):
         self.optimizers["discriminator"] = self.adam(
             self.discriminator.parameters(), h.discriminator_lr, h.discriminator_weight_decay
         )
-
-    def reset_optimizer(self) -> None:
-        """Restart the network's Adam."""
-        network = [*self.featurizer.parameters(), *self.head.parameters()]
-        self.optimizers["main"] = self.adam(network, self.hparams.lr, self.hparams.weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E − λ L_D, the loss of the network."""

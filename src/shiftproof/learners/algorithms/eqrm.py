@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import steps
+from shiftproof.learners.algorithms.hparams import rate, steps
 
 HALVINGS = 32
 
@@ -61,6 +60,7 @@ class EQRM(ERM):
 
     family = "robust"
     paper = "Eastwood et al. (2022)"
+    restarts_at = ("burn_in_steps",)
     weighs_samples = True
 
     @dataclass(frozen=True)
@@ -73,18 +73,11 @@ class EQRM(ERM):
         burn_in_steps: int = steps(
             2500, Int(2.5, 3.5, base=10), help="first steps, which minimise the mean risk"
         )
-        burnt_in_lr: float = hparam(
-            1e-6,
-            Float(-7, -5, base=10),
-            within=(1e-12, 1e3),
-            help="learning rate after the first steps",
+        burnt_in_lr: float = rate(
+            1e-6, Float(-7, -5, base=10), help="learning rate after the first steps"
         )
 
     hparams: Hparams
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.optimizer_restarts = frozenset({self.hparams.burn_in_steps})
 
     @property
     def burnt_in(self) -> bool:
@@ -98,9 +91,7 @@ class EQRM(ERM):
         total = kernel_quantile(risks, self.hparams.quantile) if self.burnt_in else risk
         return Losses(total, {"risk": risk})
 
-    def reset_optimizer(self) -> None:
-        """Restart Adam with the learning rate of the current stage."""
-        super().reset_optimizer()
-        if self.burnt_in:
-            for group in self.optimizers["main"].param_groups:
-                group["lr"] = self.hparams.burnt_in_lr
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the current stage."""
+        return self.hparams.burnt_in_lr if self.burnt_in else self.hparams.lr

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -11,7 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.hparams import steps
+from shiftproof.learners.algorithms.hparams import rate, steps
 from shiftproof.learners.algorithms.lp_ft import LPFT
 from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
 
@@ -35,6 +35,7 @@ class ERMPlusPlus(TrainedCopy):
 
     family = "baseline"
     paper = "Teterwak et al. (2023)"
+    starts_at = ("head_warmup", "average_warmup")
     averages_weights = True
 
     @dataclass(frozen=True)
@@ -43,21 +44,16 @@ class ERMPlusPlus(TrainedCopy):
 
         head_warmup: int = steps(500, help="t₁, first steps, which train only the head")
         # DomainBed's learning rate does not depend on the data, but suits images.
-        head_lr: float = hparam(
+        head_lr: float = rate(
             5e-5,
             Float(-5, -3.5, base=10),
             regimes={"table": (1e-3, Float(-4.5, -2.5, base=10))},
-            within=(1e-12, 1e3),
             help="learning rate of Adam in the first steps",
         )
         average_warmup: int = steps(600, help="t₂, step at which weight averaging starts")
         freeze_norms: bool = hparam(False, help="batch norms keep their statistics")
 
     hparams: Hparams
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.late_starts |= {self.hparams.average_warmup}
 
     def train(self, mode: bool = True) -> Self:
         """Set the mode, also for the usually frozen batch norms of pretrained networks."""

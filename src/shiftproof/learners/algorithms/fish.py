@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shiftproof.core.space import Choice, hparam
+from shiftproof.core.space import Choice
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import share
 
 
 @ALGORITHMS.register("fish")
@@ -32,8 +33,8 @@ class Fish(ERM):
     class Hparams(ERM.Hparams):
         """ε."""
 
-        meta_lr: float = hparam(
-            0.5, Choice((0.05, 0.1, 0.5)), within=(0, 1), help="ε, share of the inner steps to keep"
+        meta_lr: float = share(
+            0.5, Choice((0.05, 0.1, 0.5)), help="ε, share of the inner steps to keep"
         )
 
     hparams: Hparams

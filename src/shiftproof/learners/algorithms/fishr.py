@@ -13,8 +13,7 @@ from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
 from shiftproof.matching.head_gradients import head_gradients
-from shiftproof.penalties.moving_average import MovingAverage
-from shiftproof.penalties.variance import variance_across_domains
+from shiftproof.penalties.formulas import MovingAverage, variance_across_domains
 
 
 @ALGORITHMS.register("fishr")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -13,7 +13,7 @@ from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM, Outputs
 from shiftproof.learners.algorithms.hparams import steps, weight
 from shiftproof.learners.base import Family
-from shiftproof.penalties.variance import variance_within_domains
+from shiftproof.penalties.formulas import variance_within_domains
 
 
 @ALGORITHMS.register("ib-erm")
@@ -29,6 +29,7 @@ class IBERM(ERM):
 
     family: ClassVar[Family] = "representation"
     paper = "Ahuja et al. (2021)"
+    restarts_at: ClassVar[tuple[str, ...]] = ("bottleneck_anneal_steps",)
     weighs_samples = True
 
     @dataclass(frozen=True)
@@ -43,10 +44,6 @@ class IBERM(ERM):
         )
 
     hparams: Hparams
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.optimizer_restarts |= {self.hparams.bottleneck_anneal_steps}
 
     def objective(self, batch: Batch) -> Losses:
         """Return the mean risk plus the weighted variance of the representations."""

@@ -23,6 +23,7 @@ class IBIRM(IRM, IBERM):
 
     family = "predictor"
     paper = "Ahuja et al. (2021)"
+    restarts_at = ("anneal_steps", "bottleneck_anneal_steps")
     weighs_samples = True
 
     @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +27,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.optimize import minimize  # type: ignore[import-untyped]
 from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
-from scipy.stats import chi2, entropy, t as student  # type: ignore[import-untyped]
+from scipy.stats import chi2, t as student  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from shiftproof.core.types import Batch
@@ -38,6 +37,7 @@ from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.learners.algorithms.trained_copy import interpolate, state_of
 from shiftproof.matching.head_gradients import LinearGradients, gradients_of
 from shiftproof.matching.match import MovingMatch
+from shiftproof.matching.pdm import pdm
 from shiftproof.models.risk import per_sample_risk
 
 Floats = NDArray[np.float64]
@@ -128,10 +128,16 @@ def calibration(logits: Tensor, labels: Tensor) -> Calibration:
 
 
 def better_than_shares(held_out: HeldOut) -> bool:
-    """Return whether the mean log score beats the class shares, which need no feature at all."""
-    risks = [per_sample_risk(logits, labels).mean().item() for logits, labels in held_out]
-    guesses = [entropy(np.bincount(labels.numpy())) for _, labels in held_out]
-    return fmean(risks) < fmean(guesses)
+    """Return whether the log score beats that of the class shares of all domains, in each domain.
+
+    The class shares need no feature at all, so their meaning cannot change.
+    """
+    count = np.bincount(torch.cat([labels for _, labels in held_out]).numpy())
+    log_shares = torch.as_tensor(np.log(np.maximum(count, 1) / count.sum()))
+    return all(
+        per_sample_risk(logits, labels).mean() < -log_shares[labels].mean()
+        for logits, labels in held_out
+    )
 
 
 @torch.no_grad()
@@ -173,20 +179,26 @@ class IDMAuto(ERM):
     lower bound of the slope in a new domain, |μ| − t₉₅ √(τ² + var μ), is below 0.  Otherwise a new
     Adam with a third of the learning rate minimises
 
-        L_E / λ + PDM(G¹ … Gᵐ; γ),
+        L_E / λ + PDM(G¹ … Gᵐ; γ) − PDM(G¹ … Gᵐ; 0),
 
-    with Gⁱ the per-sample gradients of IDM divided by their standard deviation.  The run ends with
-    the mean of the weights over the second half of matching.  So strong a penalty leaves scale and
-    bias of the outputs to chance, so the head is calibrated on the held-out samples.
+    with Gⁱ the per-sample gradients of IDM divided by their standard deviation.  The second PDM, of
+    the newest batch alone, takes away what is due to chance: batches of identical domains differ,
+    and a strong penalty would remove whatever makes them differ, first of all the signal.  What
+    remains are products of a batch with earlier ones, which are independent of it.
+
+    The run ends with the mean of the weights over the second half of matching.  So strong a penalty
+    leaves scale and bias of the outputs to chance, so the head is calibrated on held-out samples.
 
     The run ends with the weights of step t₁ instead if matching removed too much: if the held-out
-    log score no longer beats the class shares, or if |μ| / √(τ² + var μ) has not risen.
+    log score of some domain no longer beats the class shares, or if |μ| / √(τ² + var μ) has not
+    risen.
 
     Paper: Dong et al. (2024), for the matching.
     """
 
     family = "gradient"
     paper = "Dong et al. (2024)"
+    starts_at = ("gradient_warmup",)
     weighs_samples = True
     classes_only = "its test of concept shift compares what outputs mean in each domain"
 
@@ -201,12 +213,12 @@ class IDMAuto(ERM):
         gradient_ema: float = memory(0.8, help="γ, moving-average decay of gradient matching")
 
     hparams: Hparams
+    # The slopes at the start of matching; None while it trains as ERM.
+    before: Slopes | None = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.late_starts = frozenset({self.hparams.gradient_warmup})
         self.match = MovingMatch(self.hparams.gradient_ema, corrected=True)
-        self.before: Slopes | None = None  # matching; None: as ERM
         self.averaged = 0  # updates in the mean
         # The weights at the start of matching, and their mean over its second half.
         self.stored: dict[str, list[Tensor]] = {}
@@ -228,9 +240,8 @@ class IDMAuto(ERM):
             outputs = held_out()
             after = slopes_of(outputs)
             steadier = after.mean * self.before.deviation > self.before.mean * after.deviation
-            if steadier and better_than_shares(outputs):
-                calibrate(self.head, outputs)
-            else:
+            calibrate(self.head, outputs)
+            if not (steadier and better_than_shares(held_out())):
                 self._set(self.stored["start"])
 
     def _decide(self, slopes: Slopes) -> None:
@@ -258,7 +269,8 @@ class IDMAuto(ERM):
         gradients = gradients_of(
             self.head, outputs.representations, outputs.labels, outputs.logits, self.sample_loss
         )
-        penalty = self.match(standardized(gradients))
+        points = standardized(gradients)
+        penalty = self.match(points) - pdm(points)
         total = risk / self.hparams.gradient_weight + penalty
         return Losses(total, {"risk": risk, "gradient_penalty": penalty})
 
@@ -271,12 +283,10 @@ class IDMAuto(ERM):
             interpolate(mean, mean, self.weights, 1 / self.averaged)
         return measured
 
-    def reset_optimizer(self) -> None:
-        """Restart Adam; it is slower once domains are matched."""
-        super().reset_optimizer()
-        if self.updates and self.before is not None:
-            for group in self.optimizers["main"].param_groups:
-                group["lr"] = self.hparams.lr / SLOWER
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate, which is lower once domains are matched."""
+        return self.hparams.lr if self.before is None else self.hparams.lr / SLOWER
 
     def training_state(self) -> dict[str, Any]:
         """Return everything that changes."""

@@ -11,7 +11,7 @@ from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
-from shiftproof.penalties.variance import gradient_spread
+from shiftproof.penalties.formulas import gradient_spread
 
 
 @ALGORITHMS.register("iga")

@@ -11,8 +11,7 @@ from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.head_gradients import head_gradients
-from shiftproof.penalties.moving_average import MovingAverage
-from shiftproof.penalties.variance import gradient_spread, variance_across_domains
+from shiftproof.penalties.formulas import MovingAverage, gradient_spread, variance_across_domains
 
 
 @ALGORITHMS.register("iga-fishr")
@@ -32,6 +31,7 @@ class IGAFishr(ERM):
 
     family = "gradient"
     paper = "Dong et al. (2024)"
+    restarts_at = ("variance_anneal_steps",)
     weighs_samples = True
 
     @dataclass(frozen=True)
@@ -53,7 +53,6 @@ class IGAFishr(ERM):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.optimizer_restarts = frozenset({self.hparams.variance_anneal_steps})
         self.average_variance = MovingAverage(self.hparams.variance_ema, corrected=True)
 
     def objective(self, batch: Batch) -> Losses:

@@ -7,7 +7,7 @@ from torch import Tensor
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
-from shiftproof.penalties.irm import irm_penalty
+from shiftproof.penalties.formulas import irm_penalty
 
 
 @ALGORITHMS.register("irm")
@@ -15,7 +15,7 @@ class IRM(AnnealedPenalty):
     """Find a predictor optimal in every domain at once: L_E + λₜ (1/m) Σᵢ (∂Lᵢ(w·f)/∂w |₍w₌₁₎)².
 
     Lᵢ is the risk of domain i and w a scale of the logits f.  The two halves of each minibatch give
-    an unbiased estimate of the square (`penalties.irm`).  λₜ is 1 until step `anneal_steps` and λ
+    an unbiased estimate of the square (`irm_penalty`).  λₜ is 1 until step `anneal_steps` and λ
     from then on; Adam restarts at that step.
 
     Paper: Arjovsky et al. (2019), *Invariant Risk Minimization*.

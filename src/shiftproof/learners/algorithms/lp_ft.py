@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import steps
+from shiftproof.learners.algorithms.hparams import rate, steps
 
 
 @ALGORITHMS.register("lp-ft")
@@ -34,6 +34,7 @@ class LPFT(ERM):
 
     family = "baseline"
     paper = "Kumar et al. (2022)"
+    starts_at: ClassVar[tuple[str, ...]] = ("head_warmup",)
     weighs_samples = True
 
     @dataclass(frozen=True)
@@ -43,11 +44,8 @@ class LPFT(ERM):
         head_warmup: int = steps(
             2500, Int(2.5, 3.5, base=10), help="t₁, first steps, which train only the head"
         )
-        head_lr: float = hparam(
-            1e-3,
-            Float(-4.5, -2.5, base=10),
-            within=(1e-12, 1e3),
-            help="learning rate of Adam in the first steps",
+        head_lr: float = rate(
+            1e-3, Float(-4.5, -2.5, base=10), help="learning rate of Adam in the first steps"
         )
 
     hparams: Hparams
@@ -56,7 +54,6 @@ class LPFT(ERM):
         super().__init__(*args, **kwargs)
         h = self.hparams
         self.optimizers["head"] = Adam(self.head.parameters(), h.head_lr, h.weight_decay)
-        self.late_starts |= {h.head_warmup}
 
     @property
     def probes(self) -> bool:

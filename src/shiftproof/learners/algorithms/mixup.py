@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
+from torch import Tensor
+
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.penalties.mixing import beta_weights, mix, ring_pairs
+from shiftproof.penalties.formulas import beta_weights, mix
+
+
+def ring_pairs(size: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Return random pairs (first, second), both [size], that form one ring of all entries.
+
+    Each entry is first once and second once, and (for size ≥ 2) never its own partner.
+    """
+    ring = torch.randperm(size, generator=generator)
+    return ring, ring.roll(-1)
 
 
 @ALGORITHMS.register("mixup")

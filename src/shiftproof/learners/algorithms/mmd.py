@@ -6,14 +6,14 @@ from torch import Tensor
 
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.coral import CORAL
-from shiftproof.penalties.mmd import mmd
+from shiftproof.penalties.formulas import mmd
 
 
 @ALGORITHMS.register("mmd")
 class MMD(CORAL):
     """Match representations Rⁱ in the space of Gaussian kernels: L_E + λ E_{i<j} MMD²(Rⁱ, Rʲ).
 
-    The kernel is a sum over seven widths (`penalties.mmd`).  As in DomainBed, this is only the
+    The kernel is a sum over seven widths (`penalties.formulas`).  As in DomainBed, this is only the
     matching term of the paper's method, without the autoencoder and the adversarial prior.
 
     Paper: Li et al. (2018), *Domain Generalization with Adversarial Feature Learning*.

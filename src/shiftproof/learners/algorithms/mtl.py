@@ -13,7 +13,7 @@ from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.penalties.moving_average import MovingAverage
+from shiftproof.penalties.formulas import MovingAverage
 
 
 @ALGORITHMS.register("mtl")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -49,6 +49,7 @@ class AnnealedPenalty(PenalisedRisk):
     """
 
     early_weight: ClassVar[float] = 1.0
+    restarts_at: ClassVar[tuple[str, ...]] = ("anneal_steps",)
 
     @dataclass(frozen=True)
     class Hparams(PenalisedRisk.Hparams):
@@ -58,10 +59,6 @@ class AnnealedPenalty(PenalisedRisk):
         anneal_steps: int = steps(500, Int(0, 4, base=10), help="first steps, with λ = 1")
 
     hparams: Hparams
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.optimizer_restarts |= {self.hparams.anneal_steps}
 
     @property
     def weight(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
 
@@ -11,9 +11,8 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import steps, weight
-from shiftproof.penalties.mmd import INVERSE_WIDTHS, mmd
-from shiftproof.penalties.variance import variance_within_domains
+from shiftproof.learners.algorithms.hparams import rate, steps, weight
+from shiftproof.penalties.formulas import INVERSE_WIDTHS, mmd, variance_within_domains
 
 # The kernels of MMD and a wider one, as published.
 RISK_INVERSE_WIDTHS = (0.0001, *INVERSE_WIDTHS)
@@ -61,6 +60,7 @@ class RDM(ERM):
 
     family = "predictor"
     paper = "Nguyen et al. (2024)"
+    restarts_at = ("anneal_steps",)
 
     @dataclass(frozen=True)
     class Hparams(ERM.Hparams):
@@ -91,18 +91,11 @@ class RDM(ERM):
             regimes={"huge-image": (2400, Int(1500, 3000))},
             help="first steps, which minimise the mean risk",
         )
-        annealed_lr: float = hparam(
-            1.5e-5,
-            Float(8e-6, 2e-5),
-            within=(1e-12, 1e3),
-            help="learning rate after the first steps",
+        annealed_lr: float = rate(
+            1.5e-5, Float(8e-6, 2e-5), help="learning rate after the first steps"
         )
 
     hparams: Hparams
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.optimizer_restarts = frozenset({self.hparams.anneal_steps})
 
     @property
     def annealed(self) -> bool:
@@ -119,9 +112,7 @@ class RDM(ERM):
             total = total + self.hparams.variance_weight * penalties.variance
         return Losses(total, {"risk": risk, **penalties._asdict()})
 
-    def reset_optimizer(self) -> None:
-        """Restart Adam with the learning rate of the current stage."""
-        super().reset_optimizer()
-        if self.annealed:
-            for group in self.optimizers["main"].param_groups:
-                group["lr"] = self.hparams.annealed_lr
+    @property
+    def learning_rate(self) -> float:
+        """The learning rate of the current stage."""
+        return self.hparams.annealed_lr if self.annealed else self.hparams.lr

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from shiftproof.core.space import Float, hparam
+from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms.hparams import share
 
 
 def label_score(logits: Tensor, labels: Tensor) -> Tensor:
@@ -81,14 +82,11 @@ class RSC(ERM):
     class Hparams(ERM.Hparams):
         """p and q."""
 
-        feature_drop: float = hparam(
-            1 / 3, Float(0, 0.5), within=(0, 1), help="p, share of a sample's features to mute"
+        feature_drop: float = share(
+            1 / 3, Float(0, 0.5), help="p, share of a sample's features to mute"
         )
-        batch_drop: float = hparam(
-            1 / 3,
-            Float(0, 0.5),
-            within=(0, 1),
-            help="q, share of the batch whose features are muted",
+        batch_drop: float = share(
+            1 / 3, Float(0, 0.5), help="q, share of the batch whose features are muted"
         )
 
     hparams: Hparams

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.sam import SAM
-from shiftproof.penalties.sharpness import ascent
+from shiftproof.learners.algorithms.sam import SAM, ascent
 
 
 @ALGORITHMS.register("sagm")

@@ -19,12 +19,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.space import Float, hparam
+from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.penalties.mixing import mix
+from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.penalties.formulas import mix
 
 EPSILON = 1e-5
 
@@ -112,8 +113,8 @@ class SagNet(ERM):
     class Hparams(ERM.Hparams):
         """λ."""
 
-        adversarial_weight: float = hparam(
-            0.1, Float(-2, 1, base=10), within=(0, 1e15), help="λ, weight of the adversarial loss"
+        adversarial_weight: float = weight(
+            0.1, Float(-2, 1, base=10), help="λ, weight of the adversarial loss"
         )
 
     hparams: Hparams

@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 
 from shiftproof.core.space import Float, hparam
-from shiftproof.learners.algorithms.andmask import ANDMask
+from shiftproof.learners.algorithms.andmask import ANDMask, sign_agreement
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.penalties.masks import sand_mask
+from shiftproof.learners.algorithms.hparams import share
+
+# The published code's value for an undefined mask entry.
+NEGLIGIBLE = 1e-17
+
+
+def sand_mask(gradients: Tensor, tau: float, k: float) -> Tensor:
+    """Return the smooth mask of Shahtalebi et al. (2021): max(0, tanh(k (a − τ) / σ²)).
+
+    σ² is the unbiased variance of an entry over domains (0 for one domain).  Where (a − τ) / σ² is
+    0/0, the mask is `NEGLIGIBLE`.  gradients [domains, …] → […].
+    """
+    precision = gradients.var(dim=0, correction=min(1, len(gradients) - 1)).reciprocal()
+    mask = torch.tanh(k * precision * (sign_agreement(gradients) - tau)).clamp(min=0)
+    return mask.nan_to_num(nan=NEGLIGIBLE)
 
 
 @ALGORITHMS.register("sandmask")
@@ -18,7 +33,7 @@ class SANDMask(ANDMask):
 
     gⁱ is the gradient of domain i's risk with respect to one parameter tensor, a = |Σᵢ sign gⁱ| / m
     the agreement of signs and σ² the variance of an entry over domains, so M lies in [0, 1]
-    (`penalties.masks`).  At τ = 1, the protocol's default, a − τ is never positive and nothing is
+    (`sand_mask`).  At τ = 1, the protocol's default, a − τ is never positive and nothing is
     learned, as in the published code.
 
     Paper: Shahtalebi et al. (2021), *SAND-mask: An Enhanced Gradient Masking Strategy for the
@@ -31,11 +46,8 @@ class SANDMask(ANDMask):
     class Hparams(ANDMask.Hparams):
         """The required agreement and the steepness of the mask."""
 
-        tau: float = hparam(
-            1.0,
-            Float(0, 1),
-            within=(0, 1),
-            help="τ, agreement of signs above which the mask is positive",
+        tau: float = share(
+            1.0, Float(0, 1), help="τ, agreement of signs above which the mask is positive"
         )
         k: float = hparam(
             10.0, Float(-3, 5, base=10), within=(1e-12, 1e12), help="steepness of the mask"

@@ -15,7 +15,7 @@ from shiftproof.core.space import Choice, Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.learners.algorithms.hparams import rate, weight
 
 
 def onto_ball(points: Sequence[Tensor], centre: Sequence[Tensor], radius: float) -> list[Tensor]:
@@ -70,9 +70,7 @@ class Transfer(ERM):
         adversary_steps: int = hparam(
             10, Choice((1, 2, 5)), within=(0, 1e6), help="s, ascent steps per update"
         )
-        adversary_lr: float = hparam(
-            1e-3, Float(-4.5, -2.5, base=10), within=(1e-12, 1e3), help="step size of the ascent"
-        )
+        adversary_lr: float = rate(1e-3, Float(-4.5, -2.5, base=10), help="step size of the ascent")
 
     hparams: Hparams
 

@@ -14,7 +14,7 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import steps, weight
+from shiftproof.learners.algorithms.hparams import rate, size, steps, weight
 from shiftproof.learners.algorithms.sagnet import newly_initialised
 
 # If an element of the sum is larger than this, the series is taken to diverge.
@@ -67,6 +67,7 @@ class TRM(ERM):
 
     family = "gradient"
     paper = "Xu and Jaakkola (2021)"
+    starts_at = ("anneal_steps",)
     classes_only = "its heads take steps of fixed size, which need a loss of bounded slope"
 
     @dataclass(frozen=True)
@@ -82,10 +83,8 @@ class TRM(ERM):
         eta: float = hparam(
             1e-2, Float(-3, -1, base=10), within=(0, 1e6), help="η, step size of the weights α"
         )
-        predictor_steps: int = hparam(
-            30, within=(1, 1e6), help="steps of each domain's head per update"
-        )
-        predictor_lr: float = hparam(0.1, within=(1e-12, 1e3), help="step size of these heads")
+        predictor_steps: int = size(30, help="steps of each domain's head per update")
+        predictor_lr: float = rate(0.1, help="step size of these heads")
         neumann_terms: int = hparam(
             10, within=(0, 1e6), help="terms of the inverse Hessian after the first"
         )
@@ -95,7 +94,6 @@ class TRM(ERM):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.late_starts = frozenset({self.hparams.anneal_steps})
         domains = self.task.num_domains
         # Without gradients: no optimiser trains them, and each step computes its own gradients.
         self.predictors = nn.ModuleList(newly_initialised(self.head) for _ in range(domains))

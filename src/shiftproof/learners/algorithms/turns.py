@@ -37,6 +37,11 @@ class TakesTurns(ERM):
         self.updates += 1
         return losses.measured()
 
+    def reset_optimizer(self) -> None:
+        """Restart the network's Adam."""
+        network = [*self.featurizer.parameters(), *self.head.parameters()]
+        self.optimizers["main"] = self.adam(network, self.hparams.lr, self.hparams.weight_decay)
+
     def adam(self, weights: Iterable[nn.Parameter], lr: float, decay: float) -> Adam:
         """Return Adam with β = (β₁, 0.9)."""
         betas = (self.hparams.adam_beta1, 0.9)  # type: ignore[attr-defined]

@@ -11,11 +11,11 @@ from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.erm import ERM, Outputs
+from shiftproof.learners.algorithms.hparams import decay, rate, weight
 from shiftproof.matching.head_gradients import gradients_of, head_gradients
 from shiftproof.matching.levels import check_trim
 from shiftproof.matching.pdm import pdm
-from shiftproof.penalties.irm import irm_slopes
-from shiftproof.penalties.variance import variance_across_domains
+from shiftproof.penalties.formulas import irm_slopes, variance_across_domains
 
 PENALTIES = ("irm", "vrex", "iga", "fishr", "idm")
 
@@ -58,25 +58,17 @@ class TwoStage(ERM):
     class Hparams(ERM.Hparams):
         """P, λ, t₁, c and t; the defaults are those that the paper selected for IDM."""
 
-        lr: float = hparam(
-            0.000449,
-            Float(-3.5, -2.5, base=10),
-            within=(1e-12, 1e3),
-            help="learning rate of Adam",
-        )
+        lr: float = rate(0.000449, Float(-3.5, -2.5, base=10), help="learning rate of Adam")
         penalty: str = hparam("idm", choices=("none", *PENALTIES), help="P, the penalty")
-        penalty_weight: float = hparam(
-            2888595.180638,
-            Float(4, 8, base=10),
-            within=(0, 1e15),
-            help="λ, strength in the second stage",
+        penalty_weight: float = weight(
+            2888595.180638, Float(4, 8, base=10), help="λ, strength in the second stage"
         )
         # Without the unit "steps", which scales with 5,001 steps: these runs have 500.
         anneal_steps: int = hparam(
             154, Int(50, 250), within=(0, 1e12), help="t₁, steps of the first stage, where λ is 1"
         )
-        norm_weight: float = hparam(
-            0.00034, Float(-5, -2, base=10), within=(0, 1e3), help="c, weight of the squared norm"
+        norm_weight: float = decay(
+            0.00034, Float(-5, -2, base=10), help="c, weight of the squared norm"
         )
         trim: int = hparam(
             1, within=(0, 1e9), help="t, extreme gradients left out at each end by idm and iga"

@@ -14,7 +14,7 @@ from shiftproof.learners.algorithms.adam import Adam
 from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.discriminator import Discriminator
 from shiftproof.learners.algorithms.erm import ERM, Outputs
-from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.learners.algorithms.hparams import rate, share, weight
 
 WIDTH = 100
 LEAK = 0.01
@@ -62,15 +62,14 @@ class URM(ERM):
         discriminator_hidden_layers: int = hparam(
             1, Choice((1, 2, 3)), within=(0, 98), help="hidden layers after the first"
         )
-        discriminator_lr: float = hparam(
+        discriminator_lr: float = rate(
             1e-3,
             Float(-5.5, -3.5, base=10),
             regimes={"large-image": (5e-5, Float(-6, -4.5, base=10))},
-            within=(1e-12, 1e3),
             help="learning rate of the discriminator's Adam",
         )
-        label_smoothing: float = hparam(
-            0.0, within=(0, 1), help="width of the interval that each target is drawn from"
+        label_smoothing: float = share(
+            0.0, help="width of the interval that each target is drawn from"
         )
 
     hparams: Hparams

@@ -11,7 +11,7 @@ from shiftproof.learners.algorithms.base import ALGORITHMS
 from shiftproof.learners.algorithms.erm import Outputs
 from shiftproof.learners.algorithms.hparams import weight
 from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
-from shiftproof.penalties.variance import variance_across_domains
+from shiftproof.penalties.formulas import variance_across_domains
 
 
 @ALGORITHMS.register("vrex")

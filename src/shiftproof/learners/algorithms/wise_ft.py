@@ -6,10 +6,10 @@ import copy
 from dataclasses import dataclass
 from typing import Any
 
-from shiftproof.core.space import Float, hparam
+from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.hparams import steps
+from shiftproof.learners.algorithms.hparams import share, steps
 from shiftproof.learners.algorithms.lp_ft import LPFT
 from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
 
@@ -36,9 +36,7 @@ class WiSEFT(TrainedCopy):
     class Hparams(LPFT.Hparams):
         """α, and when fine-tuning starts."""
 
-        alpha: float = hparam(
-            0.5, Float(0, 1), within=(0, 1), help="α, share of the trained weights"
-        )
+        alpha: float = share(0.5, Float(0, 1), help="α, share of the trained weights")
         head_warmup: int = steps(500, help="first steps, which train only the head and give θ₀")
 
     hparams: Hparams

@@ -13,7 +13,7 @@ from shiftproof.reporting.table import NOTHING, Column, Row, Table
 from shiftproof.reporting.words import capital, joined, selector_name
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
-from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run
 from shiftproof.sweeps.selection.base import mean_if_all
 
 # With more algorithms than this, only the best and the baseline are drawn.
@@ -31,7 +31,7 @@ class _Drawn(NamedTuple):
 
     algorithm: str
     test_domain: str
-    run: RunOutcome
+    run: Run
     curves: dict[str, Points]
     step: int
 
@@ -60,7 +60,7 @@ def _selected(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]
                 yield _Drawn(algorithm_title(name), titles[at], run, curves_of(run, at), first.step)
 
 
-def curves_of(run: RunOutcome, test_domain: int) -> dict[str, Points]:
+def curves_of(run: Run, test_domain: int) -> dict[str, Points]:
     """Return the curves in percent by kind, without kinds that were never measured."""
     curves: dict[str, Points] = {}
     for evaluation in run.evaluations:
@@ -71,7 +71,7 @@ def curves_of(run: RunOutcome, test_domain: int) -> dict[str, Points]:
 
 
 def _measured(
-    evaluation: Evaluation, run: RunOutcome, test_domain: int
+    evaluation: Evaluation, run: Run, test_domain: int
 ) -> Iterator[tuple[str, float | None]]:
     trained = [at for at in range(len(run.domains)) if at not in run.test_domains]
     yield "test", evaluation.inside[test_domain]

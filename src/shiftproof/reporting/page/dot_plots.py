@@ -21,7 +21,7 @@ from shiftproof.sweeps.comparisons import (
 )
 from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 HELD_OUT_WITHIN = (
     "While it was trained, each of these domains was held out in turn to choose its settings, and"
@@ -152,7 +152,7 @@ def _positions(rows: Sequence[PlotRow]) -> list[float]:
     return [m.start for m in marks] + [m.end for m in marks if m.kind == "span"]
 
 
-def cost_plot(outcomes: Sequence[RunOutcome], baseline: str | None) -> DotPlot | None:
+def cost_plot(outcomes: Sequence[Run], baseline: str | None) -> DotPlot | None:
     """Plot the recorded time per step, relative to the baseline's matching run if there is one.
 
     Matching runs have the same data, network and, within a draw, mostly the same batch size, so the
@@ -160,7 +160,7 @@ def cost_plot(outcomes: Sequence[RunOutcome], baseline: str | None) -> DotPlot |
     """
     steps: dict[str, dict[tuple[object, ...], float]] = {}
     for run in outcomes:
-        seconds = run.origin.seconds
+        seconds = run.seconds
         if run.status == "finished" and seconds and run.evaluations:
             key = (run.dataset, run.key.test_domains, run.hparams_seed, run.trial_seed)
             steps.setdefault(run.algorithm, {})[key] = 1000 * seconds / run.evaluations[-1].step

@@ -22,7 +22,7 @@ from shiftproof.reporting.words import (
 )
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 MOST_LINES = 12
 STATUSES = {
@@ -45,7 +45,7 @@ WORDS = ("backbone", "device", "precision", "average", "fingerprint")
 
 
 def facts(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     sources: Sequence[str],
     command: str,
@@ -54,7 +54,7 @@ def facts(
 ) -> list[Fact]:
     """Return what is known about how the numbers were made."""
     datasets = [dataset for results in all_results for dataset in results.datasets]
-    failures = [f"{_titled(run)}: {run.origin.failure}" for run in outcomes if run.origin.failure]
+    failures = [f"{_titled(run)}: {run.failure}" for run in outcomes if run.failure]
     entries = {
         "Runs": _statuses(outcomes),
         "Read from": sources,
@@ -78,15 +78,15 @@ def _as_facts(entries: Mapping[str, Sequence[str]]) -> list[Fact]:
 
 
 def provenance_facts(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     evidence: Evidence,
     paths: Sequence[str],
     command: str,
     notes: Sequence[str] = (),
 ) -> list[Fact]:
     """Return the time, the model, the data and the versions."""
-    first, config = outcomes[0], outcomes[0].origin.config
-    seconds = evidence.seconds or sum(run.origin.seconds or 0.0 for run in outcomes)
+    first, config = outcomes[0], outcomes[0].config
+    seconds = evidence.seconds or sum(run.seconds or 0.0 for run in outcomes)
     settings = ", ".join(
         f"{name} {value}".replace("_", " ") for name, value in (config.get("hparams") or {}).items()
     )
@@ -111,20 +111,20 @@ def provenance_facts(
     )
 
 
-def _environment(run: RunOutcome) -> str:
-    return ", ".join(f"{name} {value}" for name, value in run.origin.environment.items())
+def _environment(run: Run) -> str:
+    return ", ".join(f"{name} {value}" for name, value in run.environment.items())
 
 
 def _this_page(command: str) -> list[str]:
     return [*filter(None, [command]), f"shiftproof {__version__}"]
 
 
-def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
+def settings_table(outcomes: Sequence[Run]) -> Table | None:
     """Return the settings of the runs on each dataset: the common value, or the distinct values."""
     by_dataset: dict[str, list[Mapping[str, object]]] = {}
     for outcome in outcomes:
-        if outcome.origin.config:
-            by_dataset.setdefault(outcome.dataset, []).append(outcome.origin.config)
+        if outcome.config:
+            by_dataset.setdefault(outcome.dataset, []).append(outcome.config)
     known = {name for configs in by_dataset.values() for config in configs for name in config}
     names = [name for name in SETTINGS if name in known]
     if not names:
@@ -137,11 +137,11 @@ def settings_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     return Table("Settings", tuple(columns), tuple(rows), heads=("Dataset",))
 
 
-def hparams_table(outcomes: Sequence[RunOutcome]) -> Table | None:
+def hparams_table(outcomes: Sequence[Run]) -> Table | None:
     """Return the hyper-parameters of standalone runs, which were given rather than drawn."""
     rows: dict[str, Row] = {}
     for outcome in outcomes:
-        hparams = outcome.origin.config.get("hparams")
+        hparams = outcome.config.get("hparams")
         if outcome.standalone and hparams:
             text = ", ".join(f"{name} {_values([value])}" for name, value in hparams.items())
             name = algorithm_title(outcome.algorithm)
@@ -151,7 +151,7 @@ def hparams_table(outcomes: Sequence[RunOutcome]) -> Table | None:
     return Table("Hyper-parameters", (Column("Values", words=True),), tuple(rows.values()))
 
 
-def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
+def _statuses(outcomes: Sequence[Run]) -> list[str]:
     count = Counter(outcome.status for outcome in outcomes)
     lines = []
     for status, meaning in STATUSES.items():
@@ -165,12 +165,12 @@ def _statuses(outcomes: Sequence[RunOutcome]) -> list[str]:
     return lines
 
 
-def _versions(outcomes: Sequence[RunOutcome]) -> list[str]:
+def _versions(outcomes: Sequence[Run]) -> list[str]:
     count = Counter(filter(None, map(_environment, outcomes)))
     return [f"{text} ({counted(runs, 'run')})" for text, runs in count.most_common(MOST_LINES)]
 
 
-def _seeds(outcomes: Sequence[RunOutcome]) -> list[str]:
+def _seeds(outcomes: Sequence[Run]) -> list[str]:
     trials = number_ranges(outcome.trial_seed for outcome in outcomes)
     if all(outcome.standalone for outcome in outcomes):
         return [f"runs: {trials}"]
@@ -186,7 +186,7 @@ def _values(values: Sequence[object]) -> str:
     return joined(texts) if len(texts) <= 3 else f"{len(texts)} values"
 
 
-def _titled(run: RunOutcome) -> str:
+def _titled(run: Run) -> str:
     held_out = "+".join(run.domains[at] for at in run.test_domains)
     return (
         f"{algorithm_title(run.algorithm)} on {dataset_title(run.dataset)} without {held_out},"

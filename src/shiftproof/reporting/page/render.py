@@ -41,7 +41,7 @@ from shiftproof.reporting.table import Table
 from shiftproof.reporting.words import capital, selector_explained, selector_name
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Source:
 
 
 def results_page(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     baseline: str | None = "erm",
     source: Source | None = None,
@@ -104,7 +104,7 @@ def results_page(
 
 
 def page_values(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     baseline: str | None,
     source: Source,
@@ -119,7 +119,7 @@ def page_values(
 
 
 def _of_sweep(
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     baseline: str | None,
     source: Source,
@@ -159,7 +159,7 @@ def _of_sweep(
 
 def _of_model(
     model: HeldOut,
-    outcomes: Sequence[RunOutcome],
+    outcomes: Sequence[Run],
     all_results: Sequence[SelectionResults],
     source: Source,
 ) -> Page:

@@ -11,7 +11,7 @@ from shiftproof.reporting.words import joined, number_ranges, selector_name
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.comparisons import compare_with_baseline
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 MOST_NAMED = 3
 # A difference with a larger p-value is reported as possible chance.
@@ -91,7 +91,7 @@ def other_selections(all_results: Sequence[SelectionResults]) -> list[str]:
     return sentences
 
 
-def title(results: SelectionResults | None, outcomes: Sequence[RunOutcome]) -> str:
+def title(results: SelectionResults | None, outcomes: Sequence[Run]) -> str:
     """Return the algorithms and datasets in a few words."""
     algorithms = list(dict.fromkeys(outcome.algorithm for outcome in outcomes))
     datasets = list(dict.fromkeys(outcome.dataset for outcome in outcomes))
@@ -103,9 +103,7 @@ def title(results: SelectionResults | None, outcomes: Sequence[RunOutcome]) -> s
     return f"{who} on {what}"
 
 
-def figures(
-    results: SelectionResults | None, outcomes: Sequence[RunOutcome]
-) -> list[tuple[str, str]]:
+def figures(results: SelectionResults | None, outcomes: Sequence[Run]) -> list[tuple[str, str]]:
     """Return the numbers of runs, domains, trials and draws, each with its name."""
     finished = sum(outcome.status == "finished" for outcome in outcomes)
     runs = f"{finished:,}" if finished == len(outcomes) else f"{finished:,} of {len(outcomes):,}"

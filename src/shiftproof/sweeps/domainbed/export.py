@@ -13,10 +13,10 @@ from typing import Any
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, published_dataset
-from shiftproof.sweeps.results import RunOutcome
+from shiftproof.sweeps.results import Run
 
 
-def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
+def write_domainbed_runs(outcomes: Iterable[Run], folder: Path) -> int:
     """Write the finished runs in DomainBed's format to a new folder; return their number.
 
     Other runs are left out: DomainBed's tool ignores the status and would select from them.
@@ -44,7 +44,7 @@ def write_domainbed_runs(outcomes: Iterable[RunOutcome], folder: Path) -> int:
     return len(finished)
 
 
-def unusable_selections(outcomes: Iterable[RunOutcome]) -> list[str]:
+def unusable_selections(outcomes: Iterable[Run]) -> list[str]:
     """Return a warning for each selection method of DomainBed's tool that would compare NaN."""
     finished = [outcome for outcome in outcomes if outcome.status == "finished"]
     train = sum(_lacks(outcome, tested=False) for outcome in finished)
@@ -60,7 +60,7 @@ def unusable_selections(outcomes: Iterable[RunOutcome]) -> list[str]:
     ]
 
 
-def _lacks(outcome: RunOutcome, *, tested: bool) -> bool:
+def _lacks(outcome: Run, *, tested: bool) -> bool:
     """Whether a run that holds out one domain lacks accuracies that a selection reads."""
     if len(outcome.test_domains) != 1:
         return False
@@ -74,9 +74,9 @@ def _lacks(outcome: RunOutcome, *, tested: bool) -> bool:
     )
 
 
-def _records(outcome: RunOutcome, folder: Path) -> Iterator[dict[str, Any]]:
+def _records(outcome: Run, folder: Path) -> Iterator[dict[str, Any]]:
     known = published_dataset(outcome.dataset, outcome.domains) is not None
-    config = outcome.origin.config
+    config = outcome.config
     args = {
         "algorithm": algorithm_title(outcome.algorithm),
         "dataset": dataset_title(outcome.dataset) if known else outcome.dataset,

@@ -20,7 +20,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_regular
 from shiftproof.core.json_values import is_text, json_lines
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, DATASET_NAMES, algorithm_title
-from shiftproof.sweeps.results import Evaluation, Mark, Origin, RunKey, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Mark, Run, RunKey
 
 Record = dict[str, Any]
 
@@ -62,7 +62,7 @@ class LoggedRun(NamedTuple):
     """
 
     identity: Identity
-    outcome: RunOutcome
+    outcome: Run
     done: bool
     diverged: bool
     last_step: int
@@ -70,7 +70,7 @@ class LoggedRun(NamedTuple):
     reached_end: bool | None
 
 
-def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[RunOutcome]:
+def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[Run]:
     """Read ``results.jsonl`` files; files without a record are skipped.
 
     A run has finished if it left ``done``, or if it reached its end (`_reached_end`).  It has
@@ -86,14 +86,14 @@ def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[
                 key = run.identity[:2]
                 longest[key] = max(longest[key], run.last_step)
         return [_judged(run, longest[run.identity[:2]], spelled) for run in runs]
-    by_key: defaultdict[RunKey, list[RunOutcome]] = defaultdict(list)
+    by_key: defaultdict[RunKey, list[Run]] = defaultdict(list)
     for run in runs:
         outcome = _named(run, spelled)
         by_key[outcome.key].append(outcome)
     return [_together(group) for group in by_key.values()]
 
 
-def _judged(run: LoggedRun, longest: int, spelled: Collection[str]) -> RunOutcome:
+def _judged(run: LoggedRun, longest: int, spelled: Collection[str]) -> Run:
     """Return the outcome of a run with its status.
 
     If the log does not say where the run was to end, it must have reached ``longest``, the last
@@ -107,7 +107,7 @@ def _judged(run: LoggedRun, longest: int, spelled: Collection[str]) -> RunOutcom
     return _together([replace(outcome, status=status, marks=(*marks, *outcome.marks))])
 
 
-def _together(outcomes: Sequence[RunOutcome]) -> RunOutcome:
+def _together(outcomes: Sequence[Run]) -> Run:
     """Return one run of several logs; evaluations at equal steps stay in reading order."""
     evaluations = sorted((e for o in outcomes for e in o.evaluations), key=lambda e: e.step)
     marks = [mark for outcome in outcomes for mark in outcome.marks]
@@ -116,7 +116,7 @@ def _together(outcomes: Sequence[RunOutcome]) -> RunOutcome:
     return replace(outcomes[0], evaluations=tuple(evaluations), marks=tuple(marks))
 
 
-def _named(run: LoggedRun, spelled: Collection[str]) -> RunOutcome:
+def _named(run: LoggedRun, spelled: Collection[str]) -> Run:
     """Return the outcome under our name of the algorithm, with a mark if the name was changed.
 
     A fork's name that equals ours (erm) is kept apart from ERM.
@@ -192,7 +192,7 @@ def _logged(folder: Path, identity: Identity, records: list[Record], cut: bool) 
     if isinstance(args.get("output_dir"), str):
         config["output_dir"] = args["output_dir"]
     published = DATASET_NAMES.get(identity.dataset)
-    outcome = RunOutcome(
+    outcome = Run(
         dataset=published.ours if published else identity.dataset,
         algorithm=identity.algorithm,
         domains=domains,
@@ -202,7 +202,7 @@ def _logged(folder: Path, identity: Identity, records: list[Record], cut: bool) 
         status="finished",
         evaluations=_evaluations(records, len(domains)),
         folder=folder,
-        origin=Origin(config),
+        config=config,
         marks=tuple(_marks(records, cut)),
     )
     steps = args.get("steps")

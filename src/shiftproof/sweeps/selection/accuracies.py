@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run
 from shiftproof.sweeps.selection.base import (
     SELECTORS,
     Needs,
@@ -83,7 +83,7 @@ class LeaveOneOut(Selector):
     needs = Needs(("test-in",), evaluate_pairs=("test-in",))
 
     def choose_step(
-        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+        self, runs: Mapping[tuple[int, ...], Run], test_domain: int
     ) -> Selection | None:
         """Return the best step by the mean over the other domains' in parts."""
         if (run := runs.get((test_domain,))) is None:

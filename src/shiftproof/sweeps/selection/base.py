@@ -17,7 +17,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from shiftproof.core.registry import Registry
-from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run
 
 NOT_EVALUATED = "not evaluated"
 
@@ -44,7 +44,7 @@ class Needs:
 class Selection(NamedTuple):
     """A selected run and step, its score, and its accuracy on the test domain's in part."""
 
-    run: RunOutcome
+    run: Run
     step: int
     score: float
     accuracy: float
@@ -62,34 +62,34 @@ class Selector(ABC):
 
     @abstractmethod
     def choose_step(
-        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+        self, runs: Mapping[tuple[int, ...], Run], test_domain: int
     ) -> Selection | None:
         """Return the best step of one draw of hyper-parameters, or None if it has no score.
 
         ``runs`` maps held-out domains to the finished runs of the draw.
         """
 
-    def can_score(self, runs: Sequence[RunOutcome]) -> bool:
+    def can_score(self, runs: Sequence[Run]) -> bool:
         """Return False only if none of the runs measured what the selector reads (quick check)."""
         return not self.needs.evaluate_pairs or any(len(run.test_domains) == 2 for run in runs)
 
-    def why_unscored(self, run: RunOutcome) -> str:
+    def why_unscored(self, run: Run) -> str:
         """Return a short reason why a finished run has no score."""
         return NOT_EVALUATED
 
-    def choose_steps(self, runs: Iterable[RunOutcome], test_domain: int) -> dict[int, Selection]:
+    def choose_steps(self, runs: Iterable[Run], test_domain: int) -> dict[int, Selection]:
         """Return the best step of each draw that has a score, by ``hparams_seed``.
 
         Runs that have diverged, failed or not ended are ignored.
         """
-        draws: defaultdict[int, dict[tuple[int, ...], RunOutcome]] = defaultdict(dict)
+        draws: defaultdict[int, dict[tuple[int, ...], Run]] = defaultdict(dict)
         for run in runs:
             if run.status == "finished" and test_domain in run.test_domains:
                 draws[run.hparams_seed][run.key.test_domains] = run
         chosen = {seed: self.choose_step(draw, test_domain) for seed, draw in draws.items()}
         return {seed: selection for seed, selection in chosen.items() if selection}
 
-    def select(self, runs: Iterable[RunOutcome], test_domain: int) -> Selection | None:
+    def select(self, runs: Iterable[Run], test_domain: int) -> Selection | None:
         """Return the best draw at its best step; ties go to the highest seed."""
         return best_draw(self.choose_steps(runs, test_domain))
 
@@ -105,7 +105,7 @@ class StepSelector(Selector):
         """Return the score of an evaluation, or None if it lacks a required value."""
 
     def choose_step(
-        self, runs: Mapping[tuple[int, ...], RunOutcome], test_domain: int
+        self, runs: Mapping[tuple[int, ...], Run], test_domain: int
     ) -> Selection | None:
         """Return the step with the highest score."""
         if (run := runs.get((test_domain,))) is None:
@@ -115,7 +115,7 @@ class StepSelector(Selector):
 
 
 def best_step(
-    run: RunOutcome, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
+    run: Run, test_domain: int, scored: Iterable[tuple[Evaluation, float | None]]
 ) -> Selection | None:
     """Return the step with an accuracy and the highest score; ties go to the earliest step.
 

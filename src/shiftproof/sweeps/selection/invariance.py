@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from shiftproof.sweeps.results import Evaluation, RunOutcome
+from shiftproof.sweeps.results import Evaluation, Run
 from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
 from shiftproof.theory import target_gap
 
@@ -57,11 +57,11 @@ class Invariance(StepSelector):
         gap = target_gap(shift.covariate + shift.concept, most / 2).scale
         return -(most + worst + gap)
 
-    def can_score(self, runs: Sequence[RunOutcome]) -> bool:
+    def can_score(self, runs: Sequence[Run]) -> bool:
         """Return whether any run has measured the shift of its outputs."""
         return any(e.shift is not None for run in runs for e in run.evaluations)
 
-    def why_unscored(self, run: RunOutcome) -> str:
+    def why_unscored(self, run: Run) -> str:
         """Return why the outputs could not be tested, if that is known."""
         whys = dict.fromkeys(e.untested for e in run.evaluations if e.untested)
         return f"no test of invariance ({'; '.join(whys)})" if whys else super().why_unscored(run)
