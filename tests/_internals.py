@@ -100,8 +100,8 @@ _NAMES = {
     "inference.reliability": "errors_of number_bins reliability",
     "inference.temperature": "calibrated_outputs held_out_temperature",
     "inference.typicality": "FAR FEWEST_IN_A_MEAN Typicality",
-    "information.classifiers": "Posterior _concept _covariate mixture",
     "information.base": "information",
+    "information.classifiers": "Posterior _concept _covariate mixture",
     "learners.algorithms.adam": "Adam",
     "learners.algorithms.adrmx": "ADRMX supervised_contrast",
     "learners.algorithms.andmask": "ANDMask and_mask masked_mean sign_agreement",
@@ -189,8 +189,8 @@ _NAMES = {
     "paper.running_time": "batch_for built compare_timings read_timing relative_cost time_steps",
     "paper.studies": "Choice",
     "penalties.formulas": (
-        "MovingAverage beta_weights coral gaussian_kernels gradient_spread irm_penalty mix mmd "
-        "variance_across_domains variance_within_domains"
+        "MovingAverage beta_weights coral gaussian_kernels gradient_spread irm_penalty mix "
+        "mmd variance_across_domains variance_within_domains"
     ),
     "reporting.adaptation": "adaptation_lines shares_line",
     "reporting.demo": "demo_sentence",
