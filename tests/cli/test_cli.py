@@ -88,7 +88,7 @@ STATUS = {
 @pytest.mark.parametrize(
     "damage",
     [
-        [], {}, {"total": "x"}, {"total": 1e999}, {"time": []}, {"counts": {"failed": "1"}},
+        [], {"total": "x"}, {"total": 1e999}, {"time": []}, {"counts": {"failed": "1"}},
         {"running": {"a": ["erm", "x", 10]}}, {"running": [1]}, {"best": {"x": [None, "erm"]}},
         {"seconds_left": "soon"}, {"best": {"x": [0.5, 3]}},
     ],

@@ -62,19 +62,24 @@ def stored_header(folder: Path) -> dict[str, Any]:
         raise DataError(why_missing(folder))
     try:
         with safetensors.safe_open(file, framework="np") as stored:
-            described = current(json.loads(stored.metadata()[HEADER]), "model", file)
+            described = _migrated(stored.metadata()[HEADER], file)
         check_header(described)
     except (SafetensorError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{file} is not a valid model file ({error}); train again") from error
     return described
 
 
-def header_of(data: bytes) -> dict[str, Any]:
+def header_of(data: bytes, where: object) -> dict[str, Any]:
     """Return the model's description from the header of a safetensors file."""
     length = int.from_bytes(data[:8], "little")
     header: dict[str, Any] = json.loads(data[8 : 8 + length])["__metadata__"]
-    described: dict[str, Any] = json.loads(header[HEADER])
-    return described
+    return _migrated(header[HEADER], where)
+
+
+def _migrated(text: str, where: object) -> dict[str, Any]:
+    described = json.loads(text)
+    conform(described, Mapping[str, Any], "the header")
+    return current(described, "model", where)
 
 
 def require_finite(arrays: Mapping[str, np.ndarray]) -> None:
@@ -259,7 +264,7 @@ def model_fields(data: bytes, device: str, where: str) -> dict[str, Any]:
     """Return the model's fields from the content of a file, or raise if it is not valid."""
     try:
         tensors = safetensors.numpy.load(data)
-        described = current(header_of(data), "model", where)
+        described = header_of(data, where)
         check_header(described)
         require_finite(tensors)
         return _fields(described, tensors, device)
