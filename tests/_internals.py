@@ -261,8 +261,9 @@ _NAMES = {
     "sweeps.estimate": "Cost bytes_of",
     "sweeps.executors": "open_executor",
     "sweeps.executors.base": "Event Listener MOST_DEATHS WorkerPool run_jobs",
-    "sweeps.executors.ray": "Attempts RayExecutor SharedDatasets share_dataset with_absolute_path",
-    "sweeps.executors.ray_cluster": "Share connected",
+    "sweeps.executors.ray": (
+        "Attempts RayExecutor Share SharedDatasets connected share_dataset with_absolute_path"
+    ),
     "sweeps.executors.run_files": "Mailbox",
     "sweeps.jobs": "DatasetCache Job SweepData Variant algorithm_names variants_of",
     "sweeps.plan": "choose_hparams job_seed plan",
@@ -376,7 +377,7 @@ _MODULES = {
     "sweeps_estimate": "sweeps.estimate",
     "sweeps_local": "sweeps.executors.local",
     "sweeps_logs": "sweeps.domainbed.logs",
-    "sweeps_ray_cluster": "sweeps.executors.ray_cluster",
+    "sweeps_ray": "sweeps.executors.ray",
     "sweeps_run_files": "sweeps.executors.run_files",
     "sweeps_scratch": "sweeps.executors.run_files",
     "sweeps_significance": "sweeps.comparisons",

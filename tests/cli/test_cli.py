@@ -79,13 +79,16 @@ def test_the_status_of_a_large_sweep_takes_under_a_second_and_no_torch(tmp_path)
     assert min(without({"torch"}, "sweep", "--status", tmp_path) for _ in range(3)) < 1
 
 
-STATUS = Standing(9, Counter(failed=1), {"a": ("erm", 3, 10)}, {"x": (0.5, "erm")}, 7.0).to_json()
+STATUS = {
+    "format": 2,
+    **Standing(9, Counter(failed=1), {"a": ("erm", 3, 10)}, {"x": (0.5, "erm")}, 7.0).to_json(),
+}
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        [], {}, {"total": "x"}, {"total": 1e999}, {"time": []}, {"counts": {"failed": "1"}},
+        [], {"total": "x"}, {"total": 1e999}, {"time": []}, {"counts": {"failed": "1"}},
         {"running": {"a": ["erm", "x", 10]}}, {"running": [1]}, {"best": {"x": [None, "erm"]}},
         {"seconds_left": "soon"}, {"best": {"x": [0.5, 3]}},
     ],

@@ -128,7 +128,7 @@ def test_mistakes_are_one_line(shiftproof, runs, tmp_path):
     (tmp_path / "run").mkdir()
     for name in ("config.json", "records.jsonl", "done.json"):
         (tmp_path / "run" / name).write_bytes((runs / "erm/west" / name).read_bytes())
-    (tmp_path / "run/diagnosis.json").write_text('{"data": 1}')
+    (tmp_path / "run/diagnosis.json").write_text('{"format": 2, "data": 1}')
     code, _, err = shiftproof("report", tmp_path / "run", "--format", "html")
     assert code == 2
     assert "diagnosis.json is missing or damaged" in err

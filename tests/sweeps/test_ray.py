@@ -52,7 +52,7 @@ from _internals import (  # noqa: E402
     SharedDatasets,
     connected,
     share_dataset,
-    sweeps_ray_cluster as ray_cluster,
+    sweeps_ray as ray_executor,
     with_absolute_path,
 )
 from ray.cluster_utils import Cluster  # noqa: E402
@@ -81,7 +81,7 @@ def cluster(own_home):
     before = signal.getsignal(signal.SIGTERM)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMP_NUM_THREADS", "2")  # for the workers, which must not follow it
-        patch.setattr(ray_cluster, "cores", lambda: 1)  # every worker loads torch first
+        patch.setattr(ray_executor, "cores", lambda: 1)  # every worker loads torch first
         with connected():
             yield
     assert signal.getsignal(signal.SIGTERM) == before

@@ -42,8 +42,7 @@ def open_executor(
         import ray  # noqa: F401
     except ModuleNotFoundError:
         raise InvalidValue("`executor=\"ray\"` needs Ray: pip install 'shiftproof[ray]'") from None
-    from shiftproof.sweeps.executors.ray import RayExecutor
-    from shiftproof.sweeps.executors.ray_cluster import connected
+    from shiftproof.sweeps.executors.ray import RayExecutor, connected
 
     with connected(ray_address):
         yield RayExecutor(workers)

@@ -15,14 +15,20 @@ be installed on every machine.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import logging
+import os
+import signal
+import socket
+import threading
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait as wait_for_futures
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import ray
@@ -39,23 +45,186 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
 import shiftproof
-from shiftproof.core.errors import RunConflict
+from shiftproof.core.cores import cores
+from shiftproof.core.errors import InvalidValue, RunConflict
 from shiftproof.data import DATASETS, DomainDataset
 from shiftproof.sweeps.executors.base import (
     POLL_SECONDS,
     Event,
     Executor,
     Listener,
+    StepReporter,
     WorkerPool,
     failure,
+    outcome,
     run_jobs,
+    without_signals,
 )
-from shiftproof.sweeps.executors.ray_cluster import Share
-from shiftproof.sweeps.executors.ray_worker import Task, run_there
-from shiftproof.sweeps.executors.run_files import Files, Mailbox, pack, unpack
-from shiftproof.sweeps.jobs import Job
+from shiftproof.sweeps.executors.run_files import (
+    ChangedFiles,
+    Files,
+    Mailbox,
+    pack,
+    scratch,
+    unpack,
+)
+from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.store import SweepFolder
+from shiftproof.training.loop import RunResult, train
+from shiftproof.training.records import Record
 from shiftproof.training.run_folder import RunFolder
+
+# --- the cluster -------------------------------------------------------------------------------
+
+CONNECT_SECONDS = 10.0
+
+
+@contextlib.contextmanager
+def connected(address: str | None = None) -> Iterator[None]:
+    """Connect to a cluster, or start one on this machine; disconnect at the end.
+
+    ``address`` is HOST:PORT, or ``auto`` for the cluster of this machine.  The default is the
+    environment variable RAY_ADDRESS.
+    """
+    address = address or os.environ.get("RAY_ADDRESS") or "local"
+    _check(address)
+    with contextlib.ExitStack() as stack:
+        own: dict[str, Any] = {}
+        if address == "local":
+            # Not the usual temporary folder, whose path may be too long for sockets.
+            place = stack.enter_context(scratch(Path("/tmp")))
+            own = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": str(place)}
+        stack.enter_context(_own_signals())
+        try:
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        except Exception as error:  # Ray raises a bare Exception if the machine is too busy
+            reason = str(error).partition("\n")[0]
+            what = "start Ray here" if own else f"connect to the Ray cluster at {address}"
+            raise InvalidValue(f"cannot {what}: {reason}") from error
+        stack.callback(ray.shutdown)
+        yield
+
+
+def _check(address: str) -> None:
+    """Raise an error if an address does not answer, which takes Ray itself minutes."""
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit() or "/" in host:
+        raise InvalidValue(f"`ray_address` must be HOST:PORT or auto, not {address!r}")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        raise InvalidValue(
+            f"no Ray cluster answers at {address} ({error}); start one with `ray start`"
+        ) from error
+
+
+@contextlib.contextmanager
+def _own_signals() -> Iterator[None]:
+    """Restore the handler of SIGTERM, which Ray replaces."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Share(NamedTuple):
+    """The resources of a machine that one run needs."""
+
+    cpus: int
+    gpus: int
+    memory: int
+
+    @classmethod
+    def of(cls, jobs: Sequence[Job], memory: int) -> Share:
+        """Return what each of the jobs needs, at most the memory of the largest machine."""
+        gpus = int(any(job.config.device.startswith("cuda") for job in jobs))
+        largest = max((int(has.get("memory", 0)) for has in _machines()), default=0)
+        return cls(THREADS, gpus, min(memory, largest))
+
+    def times(self) -> int:
+        """Return how many runs fit on the cluster."""
+        return sum(self.within(machine) for machine in _machines())
+
+    def within(self, machine: dict[str, float]) -> int:
+        """Return how many runs fit on a machine."""
+        needs = {"CPU": self.cpus, "GPU": self.gpus, "memory": self.memory}
+        return min(int(machine.get(name, 0) // need) for name, need in needs.items() if need)
+
+
+def _machines() -> list[dict[str, float]]:
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    return [node["Resources"] for node in nodes if node["Alive"]]
+
+
+# --- on a machine of the cluster --------------------------------------------------------------
+
+# With many runs, one thread each keeps all cores busy, and gives the same bytes on every machine.
+THREADS = 1
+
+
+class Task(NamedTuple):
+    """One attempt at a job: the files to start from, and the version of the driver."""
+
+    job: Job
+    attempt: int
+    files: Files
+    checkpoint_seconds: float
+    version: str
+
+
+# Kept between jobs: a process runs one job after another.
+_CACHE = DatasetCache()
+
+
+def run_there(task: Task, dataset: DomainDataset | None, mailbox: Any) -> tuple[Event, Files]:
+    """Train in a temporary folder of this machine; return the final event and all files."""
+    torch.set_num_threads(THREADS)
+    with without_signals(), scratch() as folder:
+        run = folder / "run"
+        unpack(task.files, run)
+        sender = FileSender(mailbox, task.attempt, run)
+
+        def work() -> RunResult:
+            if shiftproof.__version__ != task.version:
+                raise InvalidValue(
+                    f"{socket.gethostname()} has Shiftproof {shiftproof.__version__}, but the sweep"
+                    f" runs {task.version}; install the same version on all machines"
+                )
+            data = _CACHE.get(task.job) if dataset is None else dataset
+            return train(task.job.config, data, run, sender, task.checkpoint_seconds, workers=1)
+
+        return outcome(task.job, work), pack(run)
+
+
+class FileSender(StepReporter):
+    """Sends new files to the mailbox during a run, and stops the run when asked to."""
+
+    def __init__(self, mailbox: Any, attempt: int, run: Path) -> None:
+        super().__init__(self._send)
+        self._mailbox = mailbox
+        self._attempt = attempt
+        self._changed = ChangedFiles(run)
+        self._sent = mailbox.deliver.remote(attempt, 0, {})
+
+    def record(self, record: Record) -> None:
+        """Send new files at once."""
+        self._send(record["step"])
+
+    def _send(self, step: int) -> None:
+        if not ray.wait([self._sent], timeout=0)[0]:
+            return  # the previous files are still being sent; training does not wait
+        if ray.get(self._sent):
+            signal.raise_signal(signal.SIGTERM)  # the run handles it and stops after its step
+        self._sent = self._mailbox.deliver.remote(self._attempt, step, self._changed.take())
+
+
+# --- the driver -------------------------------------------------------------------------------
 
 
 class SharedDatasets:
