@@ -29,7 +29,7 @@ from statistics import fmean
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 
 import shiftproof
 from benchmarks.tables import _commit, _held_out, read

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import expit, logsumexp, softmax  # type: ignore[import-untyped]
+from scipy.special import expit, logsumexp, softmax
 
 from benchmarks.families import TRUTH, Array, amounts, reaching
 
@@ -234,8 +234,7 @@ def _gaps(f: Clustered, rng: np.random.Generator) -> Clustered:
     toward = _spread(f.domains, rng, ())[:, None] * (gone > 0)
     odds = np.log(np.maximum(gone, 1e-12) / (1 - gone))
     return _covariate(
-        rng,
-        lambda t: replace(f, gone=np.where(gone > 0, _chance(odds + t * toward), 0)),
+        rng, lambda t: replace(f, gone=np.where(gone > 0, _chance(odds + t * toward), 0))
     )
 
 

@@ -135,10 +135,10 @@ def _scores(own: Outputs) -> dict[str, list[float] | None]:
 
 
 def _logistic() -> Any:
-    from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
-    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
-    from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
+    from sklearn.impute import SimpleImputer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
 
     return make_pipeline(SimpleImputer(), StandardScaler(), LogisticRegression(max_iter=300))
 
@@ -150,7 +150,7 @@ def t_interval(
 
     Student's t has k − 1 degrees of freedom.  (Higgins et al. use k − 2, undefined for k = 2.)
     """
-    from scipy.stats import t as student  # type: ignore[import-untyped]
+    from scipy.stats import t as student
 
     found = random_effects(estimates, variances)
     tail = float(student.ppf((1 + level) / 2, len(estimates) - 1))

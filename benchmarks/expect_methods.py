@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ndtr  # type: ignore[import-untyped]
-from scipy.stats import t as student  # type: ignore[import-untyped]
+from scipy.special import ndtr
+from scipy.stats import t as student
 
 from benchmarks.random_effects import log_likelihood
 from shiftproof.statistics.meta_analysis import Predictive, Profile, confidence_mixture, profile

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
+from scipy.special import expit, logit, ndtri
 
 from benchmarks.expect_methods import (
     EXPECT,

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
-from scipy.linalg import expm  # type: ignore[import-untyped]
-from scipy.special import entr, log_expit, logsumexp  # type: ignore[import-untyped]
+from scipy import stats
+from scipy.linalg import expm
+from scipy.special import entr, log_expit, logsumexp
 
 Array = np.ndarray
 KINDS = (

@@ -55,7 +55,7 @@ def _features() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def _scikit_learn(x: np.ndarray, y: np.ndarray, domain: np.ndarray) -> np.ndarray:
     """Return coefficients [penalties, domains, classes, features], each path with warm starts."""
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+    from sklearn.linear_model import LogisticRegression
 
     found = np.empty((len(PATH), DOMAINS, CLASSES, x.shape[1]))
     for held in range(DOMAINS):

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
+from scipy.optimize import minimize_scalar
 
 from shiftproof.statistics.meta_analysis import Numbers, checked, profile
 

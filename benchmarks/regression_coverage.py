@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.linear_model import RidgeCV  # type: ignore[import-untyped]
+from sklearn.linear_model import RidgeCV
 
 from benchmarks.expect_methods import Sets, expect_mixture, mixture_held, widths
 from benchmarks.regression_families import KINDS, family

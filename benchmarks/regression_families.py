@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp  # type: ignore[import-untyped]
-from scipy.stats import norm, t as student  # type: ignore[import-untyped]
+from scipy.special import logsumexp
+from scipy.stats import norm, t as student
 
 KINDS = (
     "none", "mean", "spread", "level", "slope", "noise", "label", "mean + slope", "curved mean",

@@ -50,10 +50,7 @@ class Swept:
 TABLE = {"label": "label", "domain": "domain"}
 SETS = (
     Swept(
-        "hospitals",
-        "heart-disease/heart.csv",
-        {"label": "disease", "domain": "hospital"},
-        draws=3,
+        "hospitals", "heart-disease/heart.csv", {"label": "disease", "domain": "hospital"}, draws=3
     ),
     # With many domains, only some are held out, each while all others are trained on.
     Swept(
@@ -61,12 +58,7 @@ SETS = (
         "tables/gas_drift.csv.gz",
         TABLE | {"test_domains": ["batch02", "batch04", "batch09"]},
     ),
-    Swept(
-        "wisdm",
-        "tables/wisdm_activity.csv.gz",
-        TABLE | {"test_domains": ["u10"]},
-        steps=61,
-    ),
+    Swept("wisdm", "tables/wisdm_activity.csv.gz", TABLE | {"test_domains": ["u10"]}, steps=61),
     Swept(
         "PACS (336 images, frozen features)",
         "pacs-sample",

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.csv  # type: ignore[import-untyped]
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
 
 from benchmarks.figure import Figure
 from benchmarks.growth import exponent
@@ -198,8 +198,8 @@ def _loading(path: str) -> Iterator[Figure]:
 
 
 def _serving(folder: str) -> Iterator[Figure]:
-    from sklearn.ensemble import HistGradientBoostingClassifier  # type: ignore[import-untyped]
-    from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.linear_model import LogisticRegression
 
     import shiftproof
 

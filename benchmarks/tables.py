@@ -62,11 +62,7 @@ class Study:
 TABLES = Study(
     "tables",
     "Tables: every domain held out in turn",
-    {
-        "accuracy": Metric(1, 100.0, 1),
-        "auroc": Metric(1, 100.0, 1),
-        "log_loss": Metric(-1, 1.0, 3),
-    },
+    {"accuracy": Metric(1, 100.0, 1), "auroc": Metric(1, 100.0, 1), "log_loss": Metric(-1, 1.0, 3)},
 )
 
 

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.csv  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.csv
 
 from benchmarks.figure import Figure
 from shiftproof.shift.diagnose import diagnose as measure
@@ -115,8 +115,7 @@ def _long_table(rows: int, columns: int) -> tuple[float, int]:
         command = [sys.executable, "-m", "shiftproof", "diagnose", str(path)]
         started = time.perf_counter()
         process = subprocess.Popen(
-            [*command, "--label", "label", "--domain", "site", "--quiet"],
-            stdout=subprocess.DEVNULL,
+            [*command, "--label", "label", "--domain", "site", "--quiet"], stdout=subprocess.DEVNULL
         )
         most = 0
         while process.poll() is None:

@@ -280,10 +280,7 @@ def test_train_says_the_probability_of_falling_short(
     ],
 )
 def test_mistakes_with_the_metric_and_the_threshold(
-    options: list[str],
-    message: str,
-    table: Path,
-    shiftproof: Callable[..., tuple[int, str, str]],
+    options: list[str], message: str, table: Path, shiftproof: Callable[..., tuple[int, str, str]]
 ) -> None:
     asked = ["train", table, "-a", "linear", "--label", "ill", "--domain", "ward", *options]
     code, _, error = shiftproof(*asked)

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from benchmarks.regression_coverage import (
-    MEAN_ABSOLUTE,
-    _errors,
-    expectations,
-    intervals,
-    pooled,
-)
+from benchmarks.regression_coverage import MEAN_ABSOLUTE, _errors, expectations, intervals, pooled
 from benchmarks.regression_coverage_page import interval_lines, shift_lines
 from benchmarks.regression_families import KINDS, Family, family
 

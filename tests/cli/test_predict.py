@@ -52,9 +52,7 @@ def test_predictions_for_a_hospital_never_seen(hospitals: Path, shiftproof: Any)
     code, printed, err = shiftproof("predict", run, table, "--keep", "patient", "--out", out)
     assert (code, printed) == (0, "")
     found = pd.read_csv(out)
-    assert list(found) == [
-        *("row", "patient", "predicted", "p(no)", "p(yes)", "typicality", "far"),
-    ]
+    assert list(found) == [*("row", "patient", "predicted", "p(no)", "p(yes)", "typicality", "far")]
     truth = pd.read_csv(hospitals / "west.csv")
     assert (found.patient == truth.patient).all()
     assert (found.predicted == truth.ill).mean() > 0.85

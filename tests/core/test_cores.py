@@ -6,10 +6,7 @@ import threading
 
 import numpy as np
 import pytest
-from _internals import (
-    core_cores as module,
-    cores_side_by_side as side_by_side,
-)
+from _internals import core_cores as module, cores_side_by_side as side_by_side
 from threadpoolctl import threadpool_info, threadpool_limits
 
 

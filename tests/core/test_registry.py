@@ -109,9 +109,7 @@ def test_nothing_is_imported_before_the_first_look_up(
     assert "things_lazy.one" in sys.modules
 
 
-def test_a_module_may_look_up_while_it_is_discovered(
-    package: Callable[..., Registry[str]],
-) -> None:
+def test_a_module_may_look_up_while_it_is_discovered(package: Callable[..., Registry[str]]) -> None:
     things = package(
         "things_nested",
         one="THINGS.register('a')('A')",
@@ -213,9 +211,7 @@ def test_a_broken_plugin_is_an_error_for_who_asks_for_it(
         assert str(raised.value) == BROKEN_TEXT
 
 
-def test_a_broken_plugin_is_a_warning_in_a_listing(
-    plugins: Callable[..., Registry[str]],
-) -> None:
+def test_a_broken_plugin_is_a_warning_in_a_listing(plugins: Callable[..., Registry[str]]) -> None:
     shapes = plugins(plugin_broken=BROKEN, plugin_fine=FINE)
     with pytest.warns(UserWarning, match=re.escape(BROKEN_TEXT)):
         assert list(shapes) == ["circle", "square"]

@@ -41,10 +41,7 @@ def test_draws_are_uniform_with_replacement():
 def test_full_batches_hold_every_sample_once():
     twins = [domain("a", 8), domain("b", 8, offset=50)]
     sampler = BatchSampler(twins, [np.arange(8), np.arange(8)[::-1].copy()], 0, seed=0)
-    assert sampler.batch(0).y.sort(dim=1).values.tolist() == [
-        list(range(8)),
-        list(range(50, 58)),
-    ]
+    assert sampler.batch(0).y.sort(dim=1).values.tolist() == [list(range(8)), list(range(50, 58))]
     assert sampler.batch(7).x is sampler.batch(0).x
 
 

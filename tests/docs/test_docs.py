@@ -43,9 +43,7 @@ PROMPT = "$ "
 COMMAND = "shiftproof"
 
 # Blocks of ``sh`` on pages that show no titles: page and first command, and why it is not run.
-NOT_RUN = {
-    ("README.md", "make demo"): "minutes; tests/cli runs the demo at a smaller size",
-}
+NOT_RUN = {("README.md", "make demo"): "minutes; tests/cli runs the demo at a smaller size"}
 
 
 class Block(NamedTuple):

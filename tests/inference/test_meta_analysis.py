@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import (
-    InvalidValue,
-    confidence_mixture,
-    outlier_p_values,
-    predictive,
-)
+from _internals import InvalidValue, confidence_mixture, outlier_p_values, predictive
 from scipy import optimize, stats
 
 from benchmarks.expect import t_interval

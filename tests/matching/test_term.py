@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _internals import (
-    MatchingTerm,
-    MatchInputs,
-    gradients,
-    linear_head_gradients,
-    representations,
-)
+from _internals import MatchingTerm, MatchInputs, gradients, linear_head_gradients, representations
 
 
 def inputs(seed: int = 0, asked: list[str] | None = None) -> MatchInputs:

@@ -2,14 +2,7 @@
 
 import numpy as np
 import pytest
-from _internals import (
-    COVERAGE,
-    DataError,
-    Expected,
-    InvalidValue,
-    compare,
-    sentences,
-)
+from _internals import COVERAGE, DataError, Expected, InvalidValue, compare, sentences
 from sklearn.metrics import mean_absolute_error, r2_score, root_mean_squared_error
 
 from shiftproof.metrics import METRICS, NumberOutputs, Outputs

@@ -8,14 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from _internals import (
-    SELECTORS,
-    Published,
-    UnknownName,
-    paper_table,
-    paper_tables,
-    rank_algorithms,
-)
+from _internals import SELECTORS, Published, UnknownName, paper_table, paper_tables, rank_algorithms
 
 from shiftproof import ALGORITHMS, DATASETS
 

@@ -45,8 +45,7 @@ def test_sees_no_order_and_only_the_shift_of_a_shifted_copy():
 
 
 @pytest.mark.parametrize(
-    ("groups", "message"),
-    [([torch.zeros(1, 2)] * count, "at least 2 samples") for count in (1, 2)],
+    ("groups", "message"), [([torch.zeros(1, 2)] * count, "at least 2 samples") for count in (1, 2)]
 )
 def test_too_little_to_compare_is_an_error(groups, message):
     with pytest.raises(InvalidValue, match=message):

@@ -44,10 +44,7 @@ def one_cost(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", GROUPS)
 @pytest.mark.usefixtures("few_trees", "jobs_here", "one_cost", "small_demo")
 def test_commands_do_what_was_recorded(
-    name: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    request: pytest.FixtureRequest,
+    name: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], request: pytest.FixtureRequest
 ) -> None:
     group = GROUPS[name]
     for module in group.needs:

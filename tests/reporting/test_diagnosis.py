@@ -223,11 +223,7 @@ def test_json_holds_the_commands_if_there_are_any():
     advice = advise(diagnosis, ("west",))
     about = About("some data", "3 domains", "data.csv", "3 columns", ["a note"], "shiftproof train")
     found = diagnosis_json(diagnosis, advice, about)
-    assert (found["data"], found["inputs"], found["notes"]) == (
-        "data.csv",
-        "3 columns",
-        ["a note"],
-    )
+    assert (found["data"], found["inputs"], found["notes"]) == ("data.csv", "3 columns", ["a note"])
     assert found["advice"]["command"] == "shiftproof train"
     assert found["advice"]["compare_with"] is None
     assert found["advice"]["test_domains"] == ("west",)

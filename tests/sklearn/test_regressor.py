@@ -122,11 +122,7 @@ def test_images_have_numbers_too():
         ({"algorithm": "linear", "loss": "quantile:0.9"}, np.arange(8.0), "is for networks"),
         ({"algorithm": "erm", "loss": "cross_entropy"}, np.arange(8.0), "is for classes, but 'y'"),
         ({"algorithm": "linear"}, np.ones(8), "one value only, 1, in 8 rows"),
-        (
-            {"algorithm": "linear"},
-            np.array(list("abcdefgh")),
-            "could not convert|must hold num",
-        ),
+        ({"algorithm": "linear"}, np.array(list("abcdefgh")), "could not convert|must hold num"),
         ({"algorithm": LogisticRegression()}, np.arange(8.0), "or a scikit-learn regressor"),
     ],
 )

@@ -31,11 +31,7 @@ def test_ranks_are_those_of_scipy():
 
 
 def test_an_algorithm_that_lacks_a_dataset_has_no_summary_but_counts_where_it_is():
-    accuracies = {
-        "a": {"x": 50.0, "y": 60.0},
-        "b": {"x": 70.0},
-        "c": {"x": 60.0, "y": 60.0},
-    }
+    accuracies = {"a": {"x": 50.0, "y": 60.0}, "b": {"x": 70.0}, "c": {"x": 60.0, "y": 60.0}}
     assert rank_algorithms(accuracies) == {"a": Ranks(2.0, 2.0, 3), "c": Ranks(1.5, 1.5, 2)}
     assert rank_algorithms({"a": {}}) == {}
 

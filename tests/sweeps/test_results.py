@@ -2,13 +2,7 @@ import json
 import zlib
 
 import pytest
-from _internals import (
-    DataError,
-    Evaluation,
-    read_planned_run,
-    read_sweep,
-    write_json,
-)
+from _internals import DataError, Evaluation, read_planned_run, read_sweep, write_json
 from stored_runs import write_hashes, write_stored_run
 
 from shiftproof import ShiftproofError

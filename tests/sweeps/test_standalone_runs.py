@@ -1,14 +1,7 @@
 """Runs of ``shiftproof train`` that no sweep has planned."""
 
 import pytest
-from _internals import (
-    DataError,
-    LastStep,
-    aggregate,
-    read_sweep,
-    runs_to_compare,
-    write_json,
-)
+from _internals import DataError, LastStep, aggregate, read_sweep, runs_to_compare, write_json
 from stored_runs import write_hashes, write_records, write_stored_run
 
 DOMAINS = ("east", "a/b", "west")

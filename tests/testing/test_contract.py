@@ -428,9 +428,7 @@ def test_a_right_algorithm_passes_and_leaves_the_callers_chance_alone(
     assert not torch.__future__.get_swap_module_params_on_conversion()
 
 
-def test_reading_draws_of_its_own_generator_is_no_waiting(
-    registered: Callable[[Any], str],
-) -> None:
+def test_reading_draws_of_its_own_generator_is_no_waiting(registered: Callable[[Any], str]) -> None:
     def penalty(self: Algorithm, r: Tensor) -> Tensor:
         first, second = torch.randperm(len(r), generator=self.generator).tolist()[:2]
         return (r[first] - r[second]).mean().square()

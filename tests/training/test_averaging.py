@@ -435,10 +435,7 @@ QUICK = [
     [
         (["--average", "emma"], "unknown average 'emma'; did you mean 'ema'?"),
         (["--average", "sawd"], "did you mean 'swad'"),
-        (
-            ["--average", "swad", "--evaluate", "test-in"],
-            "--evaluate must include it (now: test",
-        ),
+        (["--average", "swad", "--evaluate", "test-in"], "--evaluate must include it (now: test"),
         (["--average", "swad", "--eval-every", "0"], "--eval-every must be above 0"),
         (["--average", "best", "--eval-every", "0"], "--average best needs the risk on"),
     ],

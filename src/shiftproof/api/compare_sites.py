@@ -13,7 +13,7 @@ from shiftproof.inference.adaptation.compare_sites import Comparison, compare_si
 from shiftproof.inference.model import TrainedModel
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 @keywords(LoadModelSettings)

@@ -119,22 +119,12 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
     check_most(most, len(there))
     positions = some_of(there, most, seed)
     samples = collect(
-        dataset,
-        positions,
-        side=RAW_SIDE if raw else None,
-        workers=workers,
-        progress=progress,
+        dataset, positions, side=RAW_SIDE if raw else None, workers=workers, progress=progress
     )
     view = None
     if run is not None and trained is not None:
         view = view_of_run(
-            run,
-            trained,
-            dataset,
-            positions,
-            device=device,
-            workers=workers,
-            progress=progress,
+            run, trained, dataset, positions, device=device, workers=workers, progress=progress
         )
     found = measure(
         samples.x,

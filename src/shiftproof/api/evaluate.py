@@ -26,7 +26,7 @@ from shiftproof.inference.model import TrainedModel
 from shiftproof.metrics.regression import COVERAGE
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 @dataclass(frozen=True)

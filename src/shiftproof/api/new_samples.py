@@ -11,7 +11,7 @@ from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.model import TrainedModel
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 def new_samples(

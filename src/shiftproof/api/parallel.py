@@ -81,13 +81,9 @@ def _in_processes(
     total: int,
 ) -> dict[HeldOutRun, TrainedRun]:
     """Return the runs that finished in processes; an interrupt ends all of them."""
-    from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]
-    from joblib.externals.loky import (  # type: ignore[import-untyped]
-        get_reusable_executor,
-    )
-    from joblib.externals.loky.process_executor import (  # type: ignore[import-untyped]
-        TerminatedWorkerError,
-    )
+    from joblib import Parallel, delayed, parallel_config
+    from joblib.externals.loky import get_reusable_executor
+    from joblib.externals.loky.process_executor import TerminatedWorkerError
 
     trained: dict[HeldOutRun, TrainedRun] = {}
     work: Callable[..., Any] = delayed(_train)

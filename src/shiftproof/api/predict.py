@@ -17,12 +17,7 @@ from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.core.settings import keywords
 from shiftproof.data.base import silent
 from shiftproof.inference.adaptation.label_shift import Adapted
-from shiftproof.inference.conformal import (
-    Width,
-    checked_level,
-    domain_sets,
-    half_width,
-)
+from shiftproof.inference.conformal import Width, checked_level, domain_sets, half_width
 from shiftproof.inference.expected import Expected
 from shiftproof.inference.model import TrainedModel
 from shiftproof.metrics.outputs import of_classes, of_numbers
@@ -36,7 +31,7 @@ from shiftproof.reporting.predictions import (
 )
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 SUFFIXES = (".csv", ".parquet")
 

@@ -16,7 +16,7 @@ from shiftproof.inference.adaptation.recalibrate import Recalibration
 from shiftproof.inference.model import TrainedModel
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 class Recalibrated(NamedTuple):

@@ -34,7 +34,7 @@ from shiftproof.sweeps.selection import SELECTORS, Selector
 from shiftproof.sweeps.standalone_runs import LastStep, kept_apart, run_end, runs_to_compare
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     from shiftproof.reporting.page import Source
 

@@ -386,10 +386,7 @@ class ExecutorSettings(DeviceSettings):
     """Where to execute the runs of a sweep."""
 
     executor: str = setting(
-        "local",
-        text,
-        "Where to execute runs: local (processes) or ray (a cluster).",
-        panel="Runs",
+        "local", text, "Where to execute runs: local (processes) or ray (a cluster).", panel="Runs"
     )
     ray_address: str | None = setting(
         None,
@@ -451,10 +448,7 @@ class SweepSettings(ExecutorSettings, DataSettings):
         panel="Runs",
     )
     n_hparams: int = setting(
-        20,
-        whole(),
-        "Number of hyper-parameter draws; the first has the defaults.",
-        panel="Runs",
+        20, whole(), "Number of hyper-parameter draws; the first has the defaults.", panel="Runs"
     )
     draws: int | Sequence[int] = setting(
         (),

@@ -17,7 +17,7 @@ from shiftproof.training.fitting import Fitting
 from shiftproof.training.outputs import as_stored, load_outputs, save_outputs
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+    from sklearn.base import BaseEstimator
 
 TREES = 100
 # The name of the progress.
@@ -84,15 +84,9 @@ def _by_title(
 
 def baseline(name: str, dataset: DomainDataset) -> BaseEstimator:
     """Return a pipeline that imputes, scales and encodes, then fits a scikit-learn model."""
-    from sklearn.ensemble import (  # type: ignore[import-untyped]
-        RandomForestClassifier,
-        RandomForestRegressor,
-    )
-    from sklearn.linear_model import (  # type: ignore[import-untyped]
-        LogisticRegression,
-        Ridge,
-    )
-    from sklearn.pipeline import make_pipeline  # type: ignore[import-untyped]
+    from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+    from sklearn.linear_model import LogisticRegression, Ridge
+    from sklearn.pipeline import make_pipeline
 
     forest = RandomForestRegressor if dataset.targets else RandomForestClassifier
     models: dict[str, Any] = {
@@ -104,13 +98,10 @@ def baseline(name: str, dataset: DomainDataset) -> BaseEstimator:
 
 
 def _encoder(dataset: DomainDataset) -> Any:
-    from sklearn.compose import ColumnTransformer  # type: ignore[import-untyped]
-    from sklearn.impute import SimpleImputer  # type: ignore[import-untyped]
+    from sklearn.compose import ColumnTransformer
+    from sklearn.impute import SimpleImputer
     from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import (  # type: ignore[import-untyped]
-        OneHotEncoder,
-        StandardScaler,
-    )
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
     numbers = make_pipeline(
         SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler()

@@ -56,11 +56,7 @@ def train(data: Data, settings: TrainSettings) -> TrainedRun:
     observer = settings.observer or Observer()
     dataset, settings = prepare(data, settings, observer)
     dataset, notes = pooled(
-        dataset,
-        settings.pool,
-        settings.test_domains,
-        settings.seed_of_data,
-        observer.progress,
+        dataset, settings.pool, settings.test_domains, settings.seed_of_data, observer.progress
     )
     for note in notes:
         observer.note(note)
@@ -115,10 +111,7 @@ def prepare(data: Data, settings: L, observer: Observer) -> tuple[DomainDataset,
             raise InvalidValue("`weights` and `hparams` give weights twice")
         hparams["weights"] = settings.weights
     dataset = load(
-        data,
-        seed=settings.seed_of_data,
-        progress=observer.progress,
-        **settings.given(DataSettings),
+        data, seed=settings.seed_of_data, progress=observer.progress, **settings.given(DataSettings)
     )
     backbone = settings.backbone
     if settings.freeze:

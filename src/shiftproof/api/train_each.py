@@ -23,15 +23,11 @@ from shiftproof.inference.expected import Expected
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.metrics.base import DEFAULT, mean_scores, worst_scores
 from shiftproof.metrics.outputs import AnyOutputs, of_numbers
-from shiftproof.training.held_out import (
-    AnyHeldOut,
-    held_out_numbers,
-    held_out_score,
-)
+from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 @dataclass(frozen=True)

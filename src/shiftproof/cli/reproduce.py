@@ -62,10 +62,7 @@ class ReproduceOptions(ExecutorSettings, Quiet):
         panel="Runs",
     )
     n_hparams: int | None = setting(
-        None,
-        whole(1),
-        "Draws of hyper-parameters (DomainBed); default 20; lite 3.",
-        panel="Runs",
+        None, whole(1), "Draws of hyper-parameters (DomainBed); default 20; lite 3.", panel="Runs"
     )
     rows: tuple[str, ...] | None = setting(
         None, joined, "Rows of the table to run, by name, separated by commas.", panel="Runs"
@@ -89,10 +86,7 @@ class ReproduceOptions(ExecutorSettings, Quiet):
         " training-domain too and, at full scale, leave-one-domain-out.",
     )
     records: Path | None = setting(
-        None,
-        path,
-        "Folder of a sweep or file of records to read instead of running.",
-        panel="Data",
+        None, path, "Folder of a sweep or file of records to read instead of running.", panel="Data"
     )
 
 

@@ -51,7 +51,7 @@ def allowed_threads() -> int:
 @contextlib.contextmanager
 def share_of_cores(count: int) -> Iterator[None]:
     """Limit this process to `count` threads within the context; other processes use the rest."""
-    from threadpoolctl import threadpool_info, threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     global _share
     before, _share = _share, count

@@ -142,10 +142,7 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
 
 
 def read_json_if_any(
-    path: str | Path,
-    required: Collection[str] = (),
-    remedy: str = "",
-    sha256: str | None = None,
+    path: str | Path, required: Collection[str] = (), remedy: str = "", sha256: str | None = None
 ) -> dict[str, Any] | None:
     """Return the JSON object in a file like `read_json`, or None if the file does not exist."""
     try:

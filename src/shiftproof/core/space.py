@@ -200,10 +200,7 @@ def resolve(
 
 
 def draw(
-    hparams: type,
-    regime: Regime,
-    seed: int,
-    published_names: Mapping[str, str] | None = None,
+    hparams: type, regime: Regime, seed: int, published_names: Mapping[str, str] | None = None
 ) -> dict[str, Scalar]:
     """Draw every hyper-parameter from its distribution; those without one keep their default.
 

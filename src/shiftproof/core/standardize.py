@@ -10,11 +10,7 @@ from shiftproof.core.errors import UnknownName
 
 NONE, DOMAIN, WHITEN = "none", "domain", "whiten"
 # The values of `standardize`, and how results are then described.
-ADAPTATION = {
-    NONE: "",
-    DOMAIN: "standardized by domain",
-    WHITEN: "whitened by domain",
-}
+ADAPTATION = {NONE: "", DOMAIN: "standardized by domain", WHITEN: "whitened by domain"}
 
 
 def checked_standardize(asked: str) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.space import Regime

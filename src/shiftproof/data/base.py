@@ -197,9 +197,7 @@ class DomainDataset:
     def with_domains(self, change: Callable[[Domain], Domain]) -> DomainDataset:
         """Return the dataset with `change` applied to every domain and extra set."""
         return replace(
-            self,
-            domains=tuple(map(change, self.domains)),
-            extras=tuple(map(change, self.extras)),
+            self, domains=tuple(map(change, self.domains)), extras=tuple(map(change, self.extras))
         )
 
     def to(self, device: torch.device) -> DomainDataset:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, quoted
@@ -19,14 +19,7 @@ from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
 from shiftproof.data.images.manifest import SUFFIX as CAMERA_TRAPS, camera_traps
 from shiftproof.data.images.walk import SUFFIXES, image_root, images_below
-from shiftproof.data.input_forms import (
-    ImageForm,
-    InputForm,
-    Inputs,
-    Samples,
-    TableForm,
-    as_ready,
-)
+from shiftproof.data.input_forms import ImageForm, InputForm, Inputs, Samples, TableForm, as_ready
 from shiftproof.data.load import DataRequest
 from shiftproof.data.not_data import require_path
 from shiftproof.data.tables.array_files import array_samples, is_array_file
@@ -37,7 +30,7 @@ from shiftproof.data.tables.read import as_table, is_frame, read_table
 from shiftproof.data.tables.vectors import vectors_in
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 # The name of a data frame in messages.
 FRAME = "the data frame"

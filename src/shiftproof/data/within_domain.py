@@ -58,7 +58,7 @@ def standardized(x: np.ndarray, categorical: np.ndarray, how: str) -> np.ndarray
 
 def _whitened(x: np.ndarray, categorical: np.ndarray) -> np.ndarray:
     """Return (x − mean) Σ^(−1/2) with the Ledoit-Wolf covariance Σ."""
-    from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
+    from sklearn.covariance import ledoit_wolf
 
     if categorical.any() or np.isnan(x).any():
         raise DataError(

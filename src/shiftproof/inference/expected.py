@@ -25,7 +25,7 @@ from shiftproof.metrics.outputs import AnyOutputs, confusion, pooled, task_of
 from shiftproof.statistics.meta_analysis import FEW, Predictive, outlier_p_values, predictive
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     from shiftproof.inference.model import TrainedModel
 

@@ -46,11 +46,7 @@ def description(model: TrainedModel) -> dict[str, Any]:
     """Return a description of the inputs and outputs of an exported model, as JSON values."""
     dtype, shape = inputs_of(model)
     described: dict[str, Any] = {
-        "input": {
-            "name": INPUT,
-            "shape": ["n", *shape],
-            "dtype": dtype,
-        },
+        "input": {"name": INPUT, "shape": ["n", *shape], "dtype": dtype},
         "output": {"name": _output(model), "shape": _output_shape(model), "dtype": "float32"},
         **({"targets": list(model.targets)} if model.targets else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
@@ -90,9 +86,9 @@ def _output_shape(model: TrainedModel) -> list[Any]:
 def to_onnx(model: TrainedModel) -> bytes:
     """Return the model in ONNX format for any batch size, with its description in the metadata."""
     try:
-        import onnx  # type: ignore[import-not-found, unused-ignore]
-        import onnxscript  # type: ignore[import-not-found, unused-ignore]  # noqa: F401
-        import skl2onnx  # type: ignore[import-untyped, unused-ignore]  # noqa: F401
+        import onnx
+        import onnxscript  # noqa: F401
+        import skl2onnx  # noqa: F401
     except ImportError as error:
         raise InvalidValue(
             "ONNX needs other packages; run pip install 'shiftproof[onnx]'"

@@ -42,7 +42,7 @@ class Graph:
 
     def __call__(self, kind: str, *inputs: Any, **attributes: Any) -> str:
         """Add a node; return the name of its output.  Arrays among its inputs become constants."""
-        from onnx import helper  # type: ignore[import-not-found, unused-ignore]
+        from onnx import helper
 
         names = [name if isinstance(name, str) else self._constant(name) for name in inputs]
         output = f"{kind}-{len(self.nodes)}"
@@ -240,7 +240,7 @@ def _texts(model: EstimatorModel) -> list[str]:
 def _estimator(graph: Graph, model: EstimatorModel, rows: str) -> str:
     """Add a user's classifier, converted by skl2onnx."""
     import onnx
-    from onnx.reference import ReferenceEvaluator  # type: ignore[import-not-found, unused-ignore]
+    from onnx.reference import ReferenceEvaluator
 
     name = title(model.model)
     if not model.is_classifier:
@@ -276,7 +276,7 @@ def _example_rows(form: InputForm, model: EstimatorModel) -> np.ndarray:
 
     [n, d]
     """
-    from sklearn.utils import get_tags  # type: ignore[import-untyped]
+    from sklearn.utils import get_tags
 
     rng = np.random.default_rng(0)
     rows: np.ndarray = rng.normal(size=(ROWS, int(np.prod(form.input_shape))))
@@ -291,10 +291,8 @@ def _example_rows(form: InputForm, model: EstimatorModel) -> np.ndarray:
 
 def _converted(estimator: Any, columns: int) -> Any:
     """Return skl2onnx's graph: rows [n, columns] float32 → labels and probabilities."""
-    from skl2onnx import convert_sklearn  # type: ignore[import-untyped, unused-ignore]
-    from skl2onnx.common.data_types import (  # type: ignore[import-untyped, unused-ignore]
-        FloatTensorType,
-    )
+    from skl2onnx import convert_sklearn
+    from skl2onnx.common.data_types import FloatTensorType
 
     numbered = _by_position(copy.deepcopy(estimator))
     return convert_sklearn(
@@ -307,7 +305,7 @@ def _converted(estimator: Any, columns: int) -> Any:
 
 def _by_position(estimator: Any) -> Any:
     """Let leading column transformers select columns by position, because a graph has no names."""
-    from sklearn.compose import ColumnTransformer  # type: ignore[import-untyped]
+    from sklearn.compose import ColumnTransformer
 
     if isinstance(estimator, ColumnTransformer):
         positions = estimator._transformer_to_input_indices

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import log_softmax  # type: ignore[import-untyped]
+from scipy.special import log_softmax
 
 import shiftproof
 from shiftproof.core.errors import DataError, InvalidValue
@@ -35,21 +35,10 @@ from shiftproof.data.input_forms import (
     form_from_json,
 )
 from shiftproof.data.within_domain import NEW_SITE
-from shiftproof.inference.adaptation.label_shift import (
-    Adapted,
-    LabelShift,
-    adapted,
-    checked_adapt,
-)
+from shiftproof.inference.adaptation.label_shift import Adapted, LabelShift, adapted, checked_adapt
 from shiftproof.inference.adaptation.recalibrate import Recalibration, Update, recalibrated
 from shiftproof.inference.conformal import HalfWidths, Width
-from shiftproof.inference.model_file import (
-    MODEL,
-    model_bytes,
-    read_model,
-    valid_model,
-    why_missing,
-)
+from shiftproof.inference.model_file import MODEL, model_bytes, read_model, valid_model, why_missing
 from shiftproof.inference.typicality import Typicality
 from shiftproof.learners.array_model import under
 from shiftproof.learners.base import ALGORITHMS
@@ -322,11 +311,7 @@ class TrainedModel:
         return inputs, sites
 
     def _answers(
-        self,
-        inputs: Inputs,
-        sites: Sequence[str] | None,
-        workers: int | None,
-        progress: Progress,
+        self, inputs: Inputs, sites: Sequence[str] | None, workers: int | None, progress: Progress
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the probabilities or numbers, the typicality, and which inputs are far."""
         network, ready = self.ready(inputs, sites, workers)

@@ -63,7 +63,7 @@ class Typicality(ArrayModel):
         The covariance is shrunk as in Ledoit and Wolf (2004), so that it is invertible even with
         few samples.  Domains of fewer than `FEWEST_IN_A_MEAN` samples share a mean.
         """
-        from sklearn.covariance import ledoit_wolf  # type: ignore[import-untyped]
+        from sklearn.covariance import ledoit_wolf
 
         groups = _large_enough([r.astype(np.float64) for r in trained_on.values()])
         means = np.stack([r.mean(axis=0) for r in groups])

@@ -35,7 +35,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, ndtri  # type: ignore[import-untyped]
+from scipy.special import entr, ndtri
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.statistics.features import functions_to_test

@@ -35,8 +35,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from scipy.special import logsumexp  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression  # type: ignore[import-untyped]
+from scipy.special import logsumexp
+from sklearn.linear_model import LogisticRegression
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information.base import Estimator, Parts
@@ -188,7 +188,7 @@ class CrossFitted(Estimator):
         stated = [
             "the classifiers can represent how domains and labels depend on the features;"
             " otherwise I(X;D) and I(X,Y;D) are too small, and I(Y;D|X) is too large by at most"
-            " what I(X;D) lacks",
+            " what I(X;D) lacks"
         ]
         most = SQUARED if self.linear else COMPONENTS
         if self.linear:

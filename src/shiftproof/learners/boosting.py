@@ -65,10 +65,7 @@ class BoostingCandidate(Candidate):
         return self._model(train, trees, seed).fit(_filled(train.x), train.y, weight)
 
     def _model(self, train: Samples, trees: int, seed: int) -> Any:
-        from sklearn.ensemble import (  # type: ignore[import-untyped]
-            HistGradientBoostingClassifier,
-            HistGradientBoostingRegressor,
-        )
+        from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
         codes = np.where(np.isnan(train.x), -1, train.x).max(axis=0)
         bins = _bins(len(train))

@@ -11,8 +11,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize_scalar  # type: ignore[import-untyped]
-from scipy.special import log_softmax  # type: ignore[import-untyped]
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import CROSS_ENTROPY, SQUARED

@@ -60,7 +60,7 @@ class Encoder(ArrayModel):
         With sample weights, medians, means and variances are weighted, so that a row of weight 2
         equals the row given twice.  Ranks are unweighted.
         """
-        from sklearn.preprocessing import StandardScaler  # type: ignore[import-untyped]
+        from sklearn.preprocessing import StandardScaler
 
         numbers = np.flatnonzero(~samples.categorical)
         rows, known = samples.x[:, numbers], ~np.isnan(samples.x[:, numbers])

@@ -63,7 +63,7 @@ TRUSTED = (
 
 def untrusted_types(estimator: Any) -> list[str]:
     """Return the types in an object that `loaded` would reject."""
-    import skops.io  # type: ignore[import-untyped]
+    import skops.io
 
     types = skops.io.get_untrusted_types(data=skops.io.dumps(estimator))
     return sorted(set(types) - set(TRUSTED))
@@ -142,7 +142,7 @@ class EstimatorModel:
         """Return raw rows as the estimator's input: a data frame, or the array."""
         if not self.columns:
             return x
-        import pandas as pd  # type: ignore[import-untyped]
+        import pandas as pd
 
         text = pd.Series(["a"]).dtype  # the dtype of strings depends on the version of pandas
         series = {}
@@ -199,7 +199,7 @@ class EstimatorAlgorithm(Exact):
 
     def fitted(self, samples: Samples, seed: int, progress: Progress = silent) -> Ensemble:
         """Return a clone of the estimator, fitted to all samples."""
-        from sklearn.base import clone  # type: ignore[import-untyped]
+        from sklearn.base import clone
 
         if self.unfitted is None:
             raise InvalidValue(NEEDS_ONE)
@@ -287,7 +287,7 @@ def check_types(estimator: Any) -> None:
 
 def weights_for(estimator: Any, samples: Samples) -> dict[str, np.ndarray]:
     """Return the sample weights, if any, as a keyword argument of the estimator's `fit`."""
-    from sklearn.utils.validation import has_fit_parameter  # type: ignore[import-untyped]
+    from sklearn.utils.validation import has_fit_parameter
 
     if samples.weight is None:
         return {}
@@ -303,12 +303,9 @@ def weights_for(estimator: Any, samples: Samples) -> dict[str, np.ndarray]:
 
 def identified(estimator: Any) -> dict[str, str]:
     """Return a readable title of an estimator and a hash of all its parameters."""
-    import joblib  # type: ignore[import-untyped]
+    import joblib
 
-    return {
-        "estimator": title(estimator),
-        "parameters": joblib.hash(_plain(estimator))[:16],
-    }
+    return {"estimator": title(estimator), "parameters": joblib.hash(_plain(estimator))[:16]}
 
 
 def title(estimator: Any) -> str:
@@ -341,7 +338,7 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 
 def _predicts_probabilities(estimator: Any) -> bool:
-    from sklearn.ensemble import StackingClassifier  # type: ignore[import-untyped]
+    from sklearn.ensemble import StackingClassifier
 
     last = estimator.steps[-1][1] if getattr(estimator, "steps", None) else estimator
     if isinstance(last, StackingClassifier) and last.final_estimator is None:

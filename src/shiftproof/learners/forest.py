@@ -56,7 +56,7 @@ class ForestCandidate(Candidate):
 
     def fit(self, train: Samples, variant: int, seed: int) -> TreeModel:
         """Return the fitted forest."""
-        from sklearn.ensemble import (  # type: ignore[import-untyped]
+        from sklearn.ensemble import (
             ExtraTreesClassifier,
             ExtraTreesRegressor,
             RandomForestClassifier,

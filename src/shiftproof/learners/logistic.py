@@ -26,8 +26,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import expit, log_softmax  # type: ignore[import-untyped]
+from scipy.optimize import minimize
+from scipy.special import expit, log_softmax
 
 from shiftproof.core.errors import InvalidValue
 

@@ -53,11 +53,7 @@ def ridge_path(
 
 
 def ridge_paths(
-    x: np.ndarray,
-    y: np.ndarray,
-    weights: np.ndarray,
-    folds: np.ndarray,
-    penalties: Sequence[float],
+    x: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: np.ndarray, penalties: Sequence[float]
 ) -> dict[int | None, RidgePath]:
     """Return the path fitted to all rows, under None, and the path without each fold [n]."""
     alphas = checked_penalties(penalties, weights[None])

@@ -53,11 +53,7 @@ class Samples:
         """Return a subset of the rows, given by a mask or indices."""
         weight = None if self.weight is None else self.weight[rows]
         return replace(
-            self,
-            x=self.x[rows],
-            y=self.y[rows],
-            domain=self.domain[rows],
-            weight=weight,
+            self, x=self.x[rows], y=self.y[rows], domain=self.domain[rows], weight=weight
         )
 
     def weighted(self, weights: Sequence[np.ndarray]) -> Samples:

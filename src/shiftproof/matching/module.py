@@ -273,11 +273,7 @@ class InterDomainMatching(nn.Module):
     # Like `torch.compiler.disable`, but imports the compiler in the first call, not here.
     @_disable_dynamo
     def forward(
-        self,
-        features: Tensor,
-        logits: Tensor,
-        labels: Tensor,
-        domains: Tensor | Sequence[int],
+        self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor | Sequence[int]
     ) -> Tensor:
         """Return the penalty of one batch, a scalar ≥ 0.
 

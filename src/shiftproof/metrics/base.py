@@ -21,7 +21,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit, logit, ndtri  # type: ignore[import-untyped]
+from scipy.special import expit, logit, ndtri
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import MINUS, interval_text, score_text, three_digits
@@ -273,8 +273,7 @@ def worst_scores(of_domains: Sequence[Mapping[str, float | None]]) -> dict[str, 
 
 
 def _over_domains(
-    of_domains: Sequence[Mapping[str, float | None]],
-    summary: Callable[[str, list[float]], float],
+    of_domains: Sequence[Mapping[str, float | None]], summary: Callable[[str, list[float]], float]
 ) -> dict[str, float | None]:
     summaries: dict[str, float | None] = {}
     for name in dict.fromkeys(name for scores in of_domains for name in scores):

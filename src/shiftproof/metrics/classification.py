@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import logit  # type: ignore[import-untyped]
+from scipy.special import logit
 
 from shiftproof.metrics.base import LEVEL, LOG_ODDS, Additive, Estimate, jackknife_variance
 from shiftproof.metrics.calibration import SMALLEST
@@ -30,7 +30,7 @@ ROUNDING = 1e-9
 
 def _scikit(name: str) -> Callable[..., float]:
     """Return a metric of scikit-learn, which is slow to import."""
-    from sklearn import metrics  # type: ignore[import-untyped]
+    from sklearn import metrics
 
     score: Callable[..., float] = getattr(metrics, name)
     return score

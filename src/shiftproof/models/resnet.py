@@ -25,7 +25,7 @@ class ResNet(PretrainedModel):
 
     def network(self, channels: int) -> nn.Module:
         """Return the network with its initial weights."""
-        from torchvision import models  # type: ignore[import-untyped]
+        from torchvision import models
 
         network: nn.Module = models.get_model(self.name)
         network.fc = nn.Identity()

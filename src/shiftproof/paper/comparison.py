@@ -98,7 +98,7 @@ class Cell:
         This is P(|t_ν| > errors), with Welch and Satterthwaite's degrees of freedom ν; for a single
         run of ours, the deviation and ν are the paper's.
         """
-        from scipy.stats import t  # type: ignore[import-untyped]
+        from scipy.stats import t
 
         if self.in_standard_errors is None or self.paper is None or self.ours is None:
             return None

@@ -17,13 +17,7 @@ from shiftproof.data import DATASETS
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.models import MODELS
 from shiftproof.paper.comparison import Cell, Comparison, Row, measured
-from shiftproof.paper.measure import (
-    allocated_peak,
-    machine,
-    medians,
-    ratio_of,
-    seconds_in_turn,
-)
+from shiftproof.paper.measure import allocated_peak, machine, medians, ratio_of, seconds_in_turn
 from shiftproof.paper.published import PaperColumn, paper_table
 from shiftproof.paper.studies import Findings
 from shiftproof.sweeps.estimate import bytes_of

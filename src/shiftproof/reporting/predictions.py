@@ -15,7 +15,7 @@ from shiftproof.inference.model import AnyPredictions, NumberPredictions, Predic
 from shiftproof.reporting.formats import csv_text
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 PREDICTED, FAR, TYPICALITY, SET = "predicted", "far", "typicality", "set"
@@ -70,7 +70,7 @@ def typicality_columns(predictions: AnyPredictions) -> dict[str, object]:
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
     """Return a frame as the content of a file with `suffix`: Parquet for .parquet, else CSV."""
-    from pandas.api.types import is_numeric_dtype  # type: ignore[import-untyped]
+    from pandas.api.types import is_numeric_dtype
 
     if suffix == ".parquet":
         buffer = io.BytesIO()
@@ -111,8 +111,7 @@ LOW, HIGH = "low", "high"
 
 
 def numbers_frame(
-    parts: Sequence[tuple[Samples, NumberPredictions]],
-    half_width: float | None = None,
+    parts: Sequence[tuple[Samples, NumberPredictions]], half_width: float | None = None
 ) -> pd.DataFrame:
     """Return one row per sample: its names, the predicted number, its interval and typicality.
 

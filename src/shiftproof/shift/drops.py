@@ -33,8 +33,8 @@ import functools
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.special import ndtri  # type: ignore[import-untyped]
-from scipy.stats import rankdata  # type: ignore[import-untyped]
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.shift.diagnosis import ColumnTrial, Drop, NumberDrop, Points

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.special import entr  # type: ignore[import-untyped]
+from scipy.special import entr
 
 from shiftproof.core.text import three_digits
 from shiftproof.information import Estimate, Shift

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.special import entr, log_softmax, ndtri  # type: ignore[import-untyped]
+from scipy.special import entr, log_softmax, ndtri
 
 from shiftproof.information import Counts, Shift
 from shiftproof.information.base import few_rows

@@ -7,7 +7,7 @@ from itertools import combinations
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_expit  # type: ignore[import-untyped]
+from scipy.special import log_expit
 
 from shiftproof.information import Matching, match_dimensions
 from shiftproof.shift.diagnosis import MovedFeature, Pair

@@ -49,7 +49,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import logsumexp  # type: ignore[import-untyped]
+from scipy.special import logsumexp
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.information.base import Estimator, Parts, information

@@ -10,13 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone  # type: ignore[import-untyped]
-from sklearn.utils import Tags, get_tags  # type: ignore[import-untyped]
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from shiftproof.core.errors import CheckpointError, DataError, InvalidValue, ShiftproofError
 from shiftproof.core.files import read_json, write_atomically
@@ -47,7 +43,7 @@ from shiftproof.training.configure import default_algorithm
 from shiftproof.training.records import Records
 
 if TYPE_CHECKING:
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
 
 # The file of an estimator's own data, next to its model.

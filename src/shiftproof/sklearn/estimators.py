@@ -6,18 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import (  # type: ignore[import-untyped]
-    BaseEstimator,
-    ClassifierMixin,
-    RegressorMixin,
-)
-from sklearn.utils.multiclass import (  # type: ignore[import-untyped]
-    check_classification_targets,
-)
-from sklearn.utils.validation import (  # type: ignore[import-untyped]
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.json_values import conform

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.base import BaseEstimator  # type: ignore[import-untyped]
+from sklearn.base import BaseEstimator
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, listed
@@ -18,12 +18,7 @@ from shiftproof.data import DomainDataset
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import Progress
 from shiftproof.data.domain import TensorLike, as_array
-from shiftproof.data.images.files import (
-    ImageView,
-    LabelledPath,
-    image_dataset,
-    numbered_path,
-)
+from shiftproof.data.images.files import ImageView, LabelledPath, image_dataset, numbered_path
 from shiftproof.data.input_forms import ImageForm, InputForm, TableForm
 from shiftproof.data.tables.cell_types import text_of
 from shiftproof.data.tables.groups import checked_weights
@@ -47,7 +42,7 @@ def recognised(given: Any) -> tuple[Kind, Any]:
 
     Anything else counts as a table, so that scikit-learn's validation reports what is wrong.
     """
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     if is_frame(given):
         return "frame", given

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sklearn.utils import check_random_state  # type: ignore[import-untyped]
+from sklearn.utils import check_random_state
 
 from shiftproof.core.errors import InvalidValue, ShiftproofError, UnknownName
 from shiftproof.core.space import Regime, specs

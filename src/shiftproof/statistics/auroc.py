@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata  # type: ignore[import-untyped]
+from scipy.stats import rankdata
 
 from shiftproof.statistics.sample import Floats, Ints
 

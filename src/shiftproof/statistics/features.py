@@ -9,8 +9,8 @@ normal scores limit the effect of heavy tails.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri  # type: ignore[import-untyped]
-from scipy.stats import rankdata  # type: ignore[import-untyped]
+from scipy.special import ndtri
+from scipy.stats import rankdata
 
 from shiftproof.statistics.sample import Floats
 

@@ -40,8 +40,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq  # type: ignore[import-untyped]
-from scipy.special import chdtrc, chdtri, ndtr  # type: ignore[import-untyped]
+from scipy.optimize import brentq
+from scipy.special import chdtrc, chdtri, ndtr
 
 from shiftproof.core.errors import InvalidValue
 

@@ -38,15 +38,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.linalg import solve_triangular  # type: ignore[import-untyped]
-from scipy.special import logsumexp, ndtr  # type: ignore[import-untyped]
-from sklearn.ensemble import (  # type: ignore[import-untyped]
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-)
-from sklearn.exceptions import ConvergenceWarning  # type: ignore[import-untyped]
-from sklearn.linear_model import LogisticRegression, RidgeCV  # type: ignore[import-untyped]
-from sklearn.preprocessing import SplineTransformer  # type: ignore[import-untyped]
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp, ndtr
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.preprocessing import SplineTransformer
 
 from shiftproof.core.cores import side_by_side
 from shiftproof.statistics.features import leading, normal_scores, second_order

@@ -22,8 +22,8 @@ depends on D.  Their sums are compared with those under random signs.
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats  # type: ignore[import-untyped]
-from scipy.sparse import csc_array  # type: ignore[import-untyped]
+from scipy import stats
+from scipy.sparse import csc_array
 
 from shiftproof.statistics.features import principal_components
 from shiftproof.statistics.sample import Floats, Ints, Sample, contingency

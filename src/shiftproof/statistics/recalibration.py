@@ -14,8 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax  # type: ignore[import-untyped]
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 from shiftproof.statistics.sample import Floats, Ints
 

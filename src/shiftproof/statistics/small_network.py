@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import log_softmax  # type: ignore[import-untyped]
+from scipy.special import log_softmax
 
 from shiftproof.core.seeding import seed_hash
 from shiftproof.statistics.sample import Floats, Ints, Sample

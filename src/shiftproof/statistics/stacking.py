@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from scipy.optimize import minimize, nnls  # type: ignore[import-untyped]
-from scipy.special import log_softmax, logsumexp  # type: ignore[import-untyped]
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax, logsumexp
 
 from shiftproof.statistics.sample import Floats, Ints
 

@@ -195,9 +195,7 @@ def mean_of_columns(columns: Sequence[Estimate | None]) -> float | None:
 
 
 def aggregate(
-    outcomes: Sequence[Run],
-    selector: Selector,
-    expected: Collection[RunKey] | None = None,
+    outcomes: Sequence[Run], selector: Selector, expected: Collection[RunKey] | None = None
 ) -> SelectionResults:
     """Select a run in every cell of a sweep, and list the missing runs.
 

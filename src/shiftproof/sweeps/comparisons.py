@@ -93,10 +93,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def compare_with_baseline(
-    accuracies: Mapping[str, Mapping[Key, float]],
-    baseline: str,
-    seed: int = 0,
-    draws: int = DRAWS,
+    accuracies: Mapping[str, Mapping[Key, float]], baseline: str, seed: int = 0, draws: int = DRAWS
 ) -> list[Comparison]:
     """Compare every algorithm with ``baseline`` on shared keys (dataset, test domain, trial).
 

@@ -15,11 +15,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
-from scipy.stats import (  # type: ignore[import-untyped]
-    friedmanchisquare,
-    rankdata,
-    studentized_range,
-)
+from scipy.stats import friedmanchisquare, rankdata, studentized_range
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.sweeps.aggregate import SelectionResults

@@ -11,11 +11,7 @@ from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
-from shiftproof.sweeps.domainbed.names import (
-    ALGORITHM_NAMES,
-    algorithm_title,
-    dataset_title,
-)
+from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, algorithm_title, dataset_title
 from shiftproof.sweeps.jobs import Job, SweepData, Variant
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
@@ -77,12 +73,7 @@ def plan(
                     )
                     _check_fit(config, dataset, preset)
                     job = Job(
-                        data,
-                        config,
-                        dataset.domain_names,
-                        hparams_seed,
-                        trial_seed,
-                        variant.name,
+                        data, config, dataset.domain_names, hparams_seed, trial_seed, variant.name
                     )
                     # A run has one folder, which belongs to one row of the tables.
                     if (row := rows.setdefault(job.id, job.variant)) != job.variant:
@@ -178,11 +169,7 @@ def job_seed(
 ) -> int:
     """Return the seed of a run, derived from DomainBed's names where they exist."""
     return seed_hash(
-        dataset_title(dataset),
-        algorithm_title(algorithm),
-        list(tests),
-        hparams_seed,
-        trial_seed,
+        dataset_title(dataset), algorithm_title(algorithm), list(tests), hparams_seed, trial_seed
     )
 
 

@@ -63,12 +63,7 @@ PRESETS = {
     preset.name: preset
     for preset in (
         # The published protocol, with the datasets' own networks.
-        Preset(
-            "domainbed",
-            steps=PROTOCOL_STEPS,
-            evaluations=0,
-            augment_validation=True,
-        ),
+        Preset("domainbed", steps=PROTOCOL_STEPS, evaluations=0, augment_validation=True),
         # Reduced size: small digits and a perceptron, frozen features for images.  A run takes
         # seconds, and gradient matching still helps on Colored MNIST.
         Preset(

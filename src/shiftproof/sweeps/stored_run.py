@@ -13,12 +13,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json_if_any
 from shiftproof.core.json_values import conform_fields
 from shiftproof.core.text import quoted
-from shiftproof.sweeps.results import (
-    Evaluation,
-    OutputShift,
-    Run,
-    positions,
-)
+from shiftproof.sweeps.results import Evaluation, OutputShift, Run, positions
 from shiftproof.training.config import RunConfig
 from shiftproof.training.records import Record, shown_measure
 from shiftproof.training.run_folder import HASHED, RunFolder
@@ -33,10 +28,7 @@ _FAILED = dict.fromkeys(("title", "reason", "trace"), str)
 
 
 def check_run(
-    where: object,
-    job: Mapping[str, Any],
-    config: Mapping[str, Any],
-    failed: Mapping[str, Any],
+    where: object, job: Mapping[str, Any], config: Mapping[str, Any], failed: Mapping[str, Any]
 ) -> None:
     """Raise `DataError` if the files of a run are invalid; empty ones are absent."""
     try:

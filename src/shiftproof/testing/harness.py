@@ -42,11 +42,7 @@ def require(condition: bool, otherwise: str) -> None:
 
 
 def problem(
-    *,
-    domains: int = 3,
-    classes: int = 3,
-    shape: tuple[int, ...] = (6,),
-    backbone: str = "mlp",
+    *, domains: int = 3, classes: int = 3, shape: tuple[int, ...] = (6,), backbone: str = "mlp"
 ) -> DomainDataset:
     """Return data whose classes lie around corners of a cube, shifted slightly per domain."""
     generator = torch.Generator().manual_seed(0)

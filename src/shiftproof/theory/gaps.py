@@ -112,10 +112,7 @@ def expected_source_gap_wasserstein(
     moved = distances("a Wasserstein distance", distance_per_domain)
     value = positive("the Lipschitz constant", lipschitz) * math.fsum(moved) / len(moved)
     return Bound(
-        printed("Theorem III.4"),
-        "|E[L_s(W)] − E[L(W)]|",
-        value,
-        (LIPSCHITZ_IN_WEIGHTS, SAME_LAW),
+        printed("Theorem III.4"), "|E[L_s(W)] − E[L(W)]|", value, (LIPSCHITZ_IN_WEIGHTS, SAME_LAW)
     )
 
 

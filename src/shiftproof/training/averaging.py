@@ -280,9 +280,4 @@ class BestWeights(Average):
         self._risk = state["average"]["risk"]
 
 
-AVERAGES = {
-    "none": Average,
-    "ema": ExponentialAverage,
-    "swad": ValleyAverage,
-    "best": BestWeights,
-}
+AVERAGES = {"none": Average, "ema": ExponentialAverage, "swad": ValleyAverage, "best": BestWeights}

@@ -10,14 +10,7 @@ from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.core.settings import keywords
 from shiftproof.core.space import Scalar, resolve, specs
 from shiftproof.core.text import counted
-from shiftproof.core.types import (
-    BALANCED,
-    CLASSIFICATION,
-    CROSS_ENTROPY,
-    REGRESSION,
-    SQUARED,
-    Kind,
-)
+from shiftproof.core.types import BALANCED, CLASSIFICATION, CROSS_ENTROPY, REGRESSION, SQUARED, Kind
 from shiftproof.data import DomainDataset
 from shiftproof.learners.base import ALGORITHMS, Learner
 from shiftproof.learners.estimator import ESTIMATOR, NEEDS_ONE, accepted, identified

@@ -18,12 +18,7 @@ from shiftproof.learners.algorithms import Algorithm
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.models.risk import class_probabilities, predicted_class
 from shiftproof.training import processes, shared_batches
-from shiftproof.training.evaluation_sets import (
-    EvaluationSet,
-    Score,
-    batch_size,
-    error_measures,
-)
+from shiftproof.training.evaluation_sets import EvaluationSet, Score, batch_size, error_measures
 from shiftproof.training.outputs import in_row_order
 
 

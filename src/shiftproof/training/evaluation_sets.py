@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax  # type: ignore[import-untyped]
+from scipy.special import log_softmax
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.types import CLASSIFICATION, Task

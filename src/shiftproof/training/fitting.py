@@ -8,7 +8,7 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-from scipy.special import log_softmax  # type: ignore[import-untyped]
+from scipy.special import log_softmax
 
 from shiftproof.core.cores import allowed_threads
 from shiftproof.core.seeding import seed_hash, stream_seed

@@ -70,10 +70,7 @@ AnyHeldOut = HeldOutScore | HeldOutNumbers
 
 
 def held_out_numbers(
-    config: RunConfig,
-    record: Record,
-    dataset: DomainDataset,
-    outputs: NumberOutputs | None,
+    config: RunConfig, record: Record, dataset: DomainDataset, outputs: NumberOutputs | None
 ) -> HeldOutNumbers:
     """Return the errors of a run with one test domain, from its outputs there."""
     (domain,) = config.test_domains

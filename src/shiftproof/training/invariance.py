@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.linalg import helmert  # type: ignore[import-untyped]
+from scipy.linalg import helmert
 from torch import Tensor
 
 FOLDS = 3

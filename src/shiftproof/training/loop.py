@@ -181,11 +181,7 @@ def _known_threads(state: State | None, asked: int | None, run: RunFolder) -> in
 
 
 def _run(
-    trainer: Session,
-    run: RunFolder,
-    observer: Observer,
-    stop: Stop,
-    checkpoint_seconds: float,
+    trainer: Session, run: RunFolder, observer: Observer, stop: Stop, checkpoint_seconds: float
 ) -> Ended | None:
     """Run the remaining steps; return how the run ended, or None if it was stopped."""
     config = trainer.config

@@ -117,10 +117,7 @@ class TrainingSettings(BackboneSettings):
         0, whole(0), "Seed of starting weights, batches and noise.", panel="Training"
     )
     data_seed: int | None = setting(
-        None,
-        whole(0),
-        "Seed of generated data and of splits; default `seed`.",
-        panel="Data",
+        None, whole(0), "Seed of generated data and of splits; default `seed`.", panel="Data"
     )
     holdout: float | None = setting(
         None,

@@ -353,8 +353,7 @@ def test_more_is_there_than_the_server_has(site, target):
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
-    [({"sha256": "0" * 64}, SHA256), ({"md5": "0" * 32}, "md5:0")],
+    ("known", "said"), [({"sha256": "0" * 64}, SHA256), ({"md5": "0" * 32}, "md5:0")]
 )
 def test_wrong_bytes_are_deleted(site, target, known, said):
     message = failure(site.source(**known), target)
@@ -732,8 +731,7 @@ def test_when_no_link_works_each_is_named_with_its_reason(site, tmp_path):
 
 def test_a_link_begun_goes_first_and_a_finished_file_needs_none(site, target):
     site.respond = routes(
-        first=lambda handler: handler.answer(404),
-        second=lambda handler: handler.file(stop=100_000),
+        first=lambda handler: handler.answer(404), second=lambda handler: handler.file(stop=100_000)
     )
     sources = several(site, "first", "second")
     with pytest.raises(DataError):

@@ -282,27 +282,15 @@ BOMBS = {
         Limits(total=10**7),
         "more than 10.0 MB",
     ),
-    "gzip ratio": (
-        tarred(("a", bytes(10**6)), mode="w:gz"),
-        Limits(small=0),
-        "unpacks to more",
-    ),
-    "bzip2 ratio": (
-        tarred(("a", bytes(10**6)), mode="w:bz2"),
-        Limits(small=0),
-        "unpacks to more",
-    ),
+    "gzip ratio": (tarred(("a", bytes(10**6)), mode="w:gz"), Limits(small=0), "unpacks to more"),
+    "bzip2 ratio": (tarred(("a", bytes(10**6)), mode="w:bz2"), Limits(small=0), "unpacks to more"),
     "xz ratio": (tarred(("a", bytes(10**6)), mode="w:xz"), Limits(small=0), "unpacks to more"),
     "ratio above what is small": (
         tarred(("a", bytes(10**6)), mode="w:gz"),
         Limits(small=9 * 10**5),
         "unpacks to more",
     ),
-    "xz left out": (
-        tarred(("._a", bytes(10**6)), mode="w:xz"),
-        Limits(small=0),
-        "unpacks to more",
-    ),
+    "xz left out": (tarred(("._a", bytes(10**6)), mode="w:xz"), Limits(small=0), "unpacks to more"),
     "gzip behind its end": (
         gzip.compress(SOUND_TAR + bytes(10**7)),
         Limits(ratio=20, small=0),
@@ -314,11 +302,7 @@ BOMBS = {
     "zip members": (SOUND_ZIP, Limits(members=3), "more than 3 members"),
     "tar members": (SOUND_TAR, Limits(members=3), "more than 3 members"),
     "zip that claims too much": (
-        zip_field(
-            zipped(("a" * 40, b"x")),
-            24,
-            b"\xfe\xff\xff\xff",
-        ),
+        zip_field(zipped(("a" * 40, b"x")), 24, b"\xfe\xff\xff\xff"),
         Limits(),
         "more than 100.0 MB",
     ),

@@ -31,11 +31,7 @@ def batch_of(task: Task, seed: int) -> Batch:
 
 
 def test_the_network_is_built_for_inputs_with_their_context() -> None:
-    for shape, expected in {
-        (3, 28, 28): (4, 28, 28),
-        (5,): (10,),
-        (4, 9): (8, 9),
-    }.items():
+    for shape, expected in {(3, 28, 28): (4, 28, 28), (5,): (10,), (4, 9): (8, 9)}.items():
         task = Task(shape, 3, num_domains=2, regime="table")
         assert ARM.network_task(task) == Task(expected, 3, num_domains=2, regime="table")
 

@@ -85,10 +85,7 @@ def test_going_no_way_stays_but_remembers() -> None:
 
 @pytest.mark.parametrize(
     "head",
-    [
-        lambda: nn.Linear(6, 1),
-        lambda: nn.Sequential(nn.Linear(6, 3), nn.ReLU(), nn.Linear(3, 2)),
-    ],
+    [lambda: nn.Linear(6, 1), lambda: nn.Sequential(nn.Linear(6, 3), nn.ReLU(), nn.Linear(3, 2))],
     ids=["single logit", "nonlinear"],
 )
 def test_it_learns_with_any_head(head: Callable[[], nn.Module]) -> None:

@@ -6,11 +6,7 @@ import random
 import warnings
 
 import pytest
-from _internals import (
-    DataError,
-    read_domainbed_runs,
-    sweeps_logs as logs,
-)
+from _internals import DataError, read_domainbed_runs, sweeps_logs as logs
 
 from shiftproof import report
 

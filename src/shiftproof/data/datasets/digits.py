@@ -12,13 +12,7 @@ from PIL import Image
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.space import hparam
-from shiftproof.data.base import (
-    DATASETS,
-    DatasetSource,
-    DomainDataset,
-    Progress,
-    silent,
-)
+from shiftproof.data.base import DATASETS, DatasetSource, DomainDataset, Progress, silent
 from shiftproof.data.datasets.image_benchmark import (
     DEEPEST,
     ImageBenchmark,
@@ -135,7 +129,7 @@ def _write(file: Path, out: Path) -> None:
 
 def _read(file: Path) -> tuple[np.ndarray, np.ndarray]:
     """Return the digits [n] of a file and their numbers [n, 256]."""
-    from sklearn.datasets import load_svmlight_file  # type: ignore[import-untyped]
+    from sklearn.datasets import load_svmlight_file
 
     try:
         if file.suffix == ".bz2":

@@ -16,11 +16,7 @@ from shiftproof.core.errors import DataError
 from shiftproof.data.base import DatasetCard
 
 mnist_card = partial(
-    DatasetCard,
-    regime="small-image",
-    backbone="mnist-cnn",
-    eval_every=100,
-    licence="CC BY-SA 3.0",
+    DatasetCard, regime="small-image", backbone="mnist-cnn", eval_every=100, licence="CC BY-SA 3.0"
 )
 DIGITS = 70_000
 SHA256 = "e9b40985d011bd5a36195bdeb447f26b7824f3acd02e51a1636098d784d5fe98"

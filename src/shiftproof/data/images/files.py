@@ -231,7 +231,7 @@ GREY = 0.1
 
 def evaluation_view(image: Image.Image, size: int) -> Image.Image:
     """Return the whole image, resized bilinearly to `size` × `size`."""
-    from torchvision.transforms.v2 import functional as F  # type: ignore[import-untyped]
+    from torchvision.transforms.v2 import functional as F
 
     resized: Image.Image = F.resize(image, [size, size])
     return resized

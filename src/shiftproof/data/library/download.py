@@ -63,7 +63,7 @@ def fetch(
     failure, then twice, then four times as long.  A second process waits for the first and then
     finds the file.
     """
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     def download(url: str, output: str, _: object) -> None:
         _download(source, partial, progress, timeout, attempts, pause)

@@ -45,12 +45,7 @@ WANTED = (*SUFFIXES, ".json", ".csv", ".txt")
 
 
 def import_dataset(
-    name: str,
-    path: Path,
-    *,
-    replace: bool = False,
-    link: bool = False,
-    progress: Progress = silent,
+    name: str, path: Path, *, replace: bool = False, link: bool = False, progress: Progress = silent
 ) -> LocalCopy:
     """Copy a dataset from `path`, a published folder or archive, into the library.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted, reason_of

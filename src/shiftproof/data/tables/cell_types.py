@@ -12,8 +12,8 @@ from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted, printable, quoted

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from shiftproof.core.errors import DataError, InvalidValue, nearest
 from shiftproof.core.text import counted, quoted
@@ -35,11 +35,7 @@ MANY, RARE = 20, 10
 
 
 def domain_series(
-    frame: pa.Table,
-    table: str,
-    columns: Sequence[str],
-    by: str | None = None,
-    pool_below: int = 0,
+    frame: pa.Table, table: str, columns: Sequence[str], by: str | None = None, pool_below: int = 0
 ) -> tuple[Cells, list[str]]:
     """Return the domain of each row (null if missing), and notes on pooled domains."""
     *others, last = columns
@@ -94,7 +90,7 @@ def _by(column: Cells, table: str, by: str | None) -> list[str | None]:
 
 def _periods(column: Cells, where: str, by: str) -> list[str | None]:
     """Return the period of each date; dates with dots, such as 13.1.2020, start with the day."""
-    import pandas as pd  # type: ignore[import-untyped]
+    import pandas as pd
 
     series = column.array.to_pandas()
     day_first = series.dropna().astype(str).str.match(r"\d{1,2}\.\d{1,2}\.\d{4}").any()

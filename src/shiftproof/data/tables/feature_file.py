@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.text import listed, printable, quoted, reason_of
@@ -33,7 +33,7 @@ KEY, FORMAT = b"shiftproof.features", 1
 
 def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
     """Return a feature file as bytes; `networks` maps network names to a dataset's features."""
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq
 
     first = next(iter(networks.values()))
     parts = (*first.domains, *first.extras)

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa  # type: ignore[import-untyped]
-import pyarrow.compute as pc  # type: ignore[import-untyped]
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import LONGEST_LINE, gzip_lines
@@ -90,7 +90,7 @@ def named(names: Sequence[object], columns: Sequence[Any], table: str) -> pa.Tab
 
 
 def _read_parquet(path: Path) -> pa.Table:
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+    import pyarrow.parquet as pq
 
     columns: dict[str, Any] = {}
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student  # type: ignore[import-untyped]
+from scipy.stats import t as student
 
 from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm

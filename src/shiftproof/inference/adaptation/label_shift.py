@@ -40,8 +40,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import null_space  # type: ignore[import-untyped]
-from scipy.stats import f as fisher  # type: ignore[import-untyped]
+from scipy.linalg import null_space
+from scipy.stats import f as fisher
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data.domain import as_array

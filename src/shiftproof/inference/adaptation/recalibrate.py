@@ -37,8 +37,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import softmax  # type: ignore[import-untyped]
-from scipy.stats import chi2  # type: ignore[import-untyped]
+from scipy.special import softmax
+from scipy.stats import chi2
 
 from shiftproof.core.errors import DataError
 from shiftproof.statistics.recalibration import Recalibrated, recalibrate
@@ -138,10 +138,7 @@ class _Fit(NamedTuple):
 
 
 def closed_test(
-    probabilities: np.ndarray,
-    features: np.ndarray | None,
-    y: np.ndarray,
-    seed: int = 0,
+    probabilities: np.ndarray, features: np.ndarray | None, y: np.ndarray, seed: int = 0
 ) -> tuple[Update, tuple[Step, ...], bool]:
     """Return the update that labelled rows support, the tests, and whether a revision was possible.
 
@@ -289,7 +286,4 @@ def recalibrated(
 
 def _row_scores(probabilities: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     own = np.maximum(probabilities[np.arange(len(y)), y], SMALLEST)
-    return {
-        "accuracy": (probabilities.argmax(axis=1) == y).astype(float),
-        "log_loss": -np.log(own),
-    }
+    return {"accuracy": (probabilities.argmax(axis=1) == y).astype(float), "log_loss": -np.log(own)}

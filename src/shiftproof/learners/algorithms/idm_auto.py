@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize  # type: ignore[import-untyped]
-from scipy.special import log_softmax, softmax  # type: ignore[import-untyped]
-from scipy.stats import chi2, t as student  # type: ignore[import-untyped]
+from scipy.optimize import minimize
+from scipy.special import log_softmax, softmax
+from scipy.stats import chi2, t as student
 from torch import Tensor, nn
 
 from shiftproof.core.types import Batch

@@ -123,9 +123,7 @@ class SagNet(ERM):
         super().__init__(*args, **kwargs)
         self.style_head = newly_initialised(self.head)
         self.optimizers["style"] = Adam(
-            self.style_head.parameters(),
-            lr=self.hparams.lr,
-            weight_decay=self.hparams.weight_decay,
+            self.style_head.parameters(), lr=self.hparams.lr, weight_decay=self.hparams.weight_decay
         )
 
     def objective(self, batch: Batch) -> Losses:

@@ -158,10 +158,7 @@ def _of_sweep(
 
 
 def _of_model(
-    model: HeldOut,
-    outcomes: Sequence[Run],
-    all_results: Sequence[SelectionResults],
-    source: Source,
+    model: HeldOut, outcomes: Sequence[Run], all_results: Sequence[SelectionResults], source: Source
 ) -> Page:
     """Return the page of one model: what to expect from it at the next domain."""
     evidence, expected = source.evidence, model.expected

@@ -66,11 +66,7 @@ ALGORITHM_NAMES: dict[str, Published] = {
             "vrex",
             {"vrex_lambda": "penalty_weight", "vrex_penalty_anneal_iters": "anneal_steps"},
         ),
-        (
-            "RSC",
-            "rsc",
-            {"rsc_f_drop_factor": "feature_drop", "rsc_b_drop_factor": "batch_drop"},
-        ),
+        ("RSC", "rsc", {"rsc_f_drop_factor": "feature_drop", "rsc_b_drop_factor": "batch_drop"}),
         ("ANDMask", "andmask", {"tau": "tau"}),
         ("SANDMask", "sandmask", {"tau": "tau", "k": "k"}),
         ("Fish", "fish", {"meta_lr": "meta_lr"}),
@@ -153,11 +149,7 @@ ALGORITHM_NAMES: dict[str, Published] = {
         (
             "ERMPlusPlus",
             "erm-plus-plus",
-            {
-                "linear_lr": "head_lr",
-                "linear_steps": "head_warmup",
-                "freeze_bn": "freeze_norms",
-            },
+            {"linear_lr": "head_lr", "linear_steps": "head_warmup", "freeze_bn": "freeze_norms"},
         ),
         (
             "URM",

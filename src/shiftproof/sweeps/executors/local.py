@@ -82,11 +82,7 @@ class _Processes(WorkerPool):
     """The worker processes and their jobs."""
 
     def __init__(
-        self,
-        folder: SweepFolder,
-        size: int,
-        threads: int,
-        stall_seconds: float | None = None,
+        self, folder: SweepFolder, size: int, threads: int, stall_seconds: float | None = None
     ) -> None:
         # Not fork: a copy of a process whose threads hold locks may deadlock.
         self._context = multiprocessing.get_context("spawn")
