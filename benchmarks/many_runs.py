@@ -21,7 +21,10 @@ import numpy as np
 
 from benchmarks.figure import Figure
 from benchmarks.growth import LINEAR, exponent
+from shiftproof.core.files import write_json
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES
+from shiftproof.training.records import record_line
+from shiftproof.training.run_folder import Ended, RunFolder
 
 DATASETS = ("VLCS", "PACS", "OfficeHome", "TerraIncognita", "SVIRO", "Spawrious")
 DOMAINS, DRAWS, TRIALS = 4, 20, 3
@@ -89,11 +92,14 @@ def write_sweep(folder: Path, algorithms: int = ALGORITHMS) -> int:
         run.mkdir(parents=True)
         place = {"dataset": dataset, "algorithm": algorithm.lower(), "test_domains": [names[test]]}
         seeds = {"hparams_seed": draw, "trial_seed": trial}
-        _write(run / "job.json", {**place, "domains": names, **seeds})
-        _write(run / "config.json", {**place, **_SETTINGS, "hparams": _hparams(values)})
-        environment = {"shiftproof": "0.1.0", "torch": "2.15.0", "python": "3.11.7", "threads": 1}
-        ended = {"status": "finished", "step": STEPS, "seconds": 812.25}
-        _write(run / "done.json", {**ended, "environment": environment})
+        write_json(run / "job.json", {**place, "domains": names, **seeds})
+        write_json(run / "config.json", {**place, **_SETTINGS, "hparams": _hparams(values)})
+        environment: dict[str, str | int] = {
+            "shiftproof": "0.1.0",
+            "torch": "2.15.0",
+            "python": "3.11.7",
+            "threads": 1,
+        }
         parts = [f"{names[test]}/in", *(f"{name}/out" for name in names)]
         lines = []
         for step in _steps():
@@ -104,8 +110,9 @@ def write_sweep(folder: Path, algorithms: int = ALGORITHMS) -> int:
                 "accuracy": dict(zip(parts, accuracy, strict=True)),
                 "risk": dict(zip(parts, risk, strict=True)),
             }
-            lines.append(json.dumps(record) + "\n")
-        (run / "records.jsonl").write_text("".join(lines), "utf-8")
+            lines.append(record_line(record))
+        (run / "records.jsonl").write_bytes(b"".join(lines))
+        RunFolder(run).finish(Ended("finished", STEPS, 812.25, run.name, environment))
     return count
 
 
@@ -161,10 +168,6 @@ def _hparams(values: np.random.Generator) -> dict[str, Any]:
         "data_augmentation": True, "lr": values.random() * 1e-4, "nonlinear_classifier": False,
         "resnet18": False, "resnet_dropout": 0.1, "weight_decay": values.random() * 1e-4,
     }  # fmt: skip
-
-
-def _write(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
 
 
 def _resident(process: int) -> int:

@@ -119,7 +119,7 @@ _NAMES = {
     "learners.algorithms.groupdro": "GroupDRO",
     "learners.algorithms.idm": "IDM",
     "learners.algorithms.idm_auto": (
-        "SLOWER Calibration Slopes better_than_shares calibrate calibration slopes_of standardized"
+        "SLOWER Calibration Slopes better_than_shares calibrate calibration slopes_of"
     ),
     "learners.algorithms.lp_ft": "LPFT",
     "learners.algorithms.miro": "MIRO layers_of listening",
@@ -328,6 +328,7 @@ _RENAMED = {
     "page_HeldOut": ("reporting.page.expectation", "HeldOut"),
     "page_Source": ("reporting.page.render", "Source"),
     "panel_Shares": ("statistics.panel", "Shares"),
+    "idm_auto_standardized": ("learners.algorithms.idm_auto", "standardized"),
     "parallel_side_by_side": ("matching._sort", "side_by_side"),
     "plan_combined": ("sweeps.plan", "combined"),
     "preflight_check_data": ("cli.preflight", "check_data"),

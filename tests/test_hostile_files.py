@@ -160,7 +160,7 @@ def table_model(folder: Path, rng: Rng) -> None:
         arrays[name] = np.frombuffer(spoiled, arrays[name].dtype).reshape(arrays[name].shape)
     path.write_bytes(model_bytes(described, arrays))
     loaded = load_model(path, "cpu")
-    loaded.predict(loaded.form.read(pd.read_csv(folder / "old" / "patients.csv").head(3)))
+    loaded.predict(loaded.form.read(pd.read_csv(folder / "patients.csv").head(3)))
 
 
 def stored_estimator(folder: Path, rng: Rng) -> None:

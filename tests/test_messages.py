@@ -151,7 +151,7 @@ TABLE = ["train", "{table}", "--label", "y", "--domain", "d", "--steps", "2"]
     ("arguments", "words"),
     [
         ([*QUICK, "--hparam", "lr=-1"], "--hparam lr must lie in"),
-        ([*QUICK, "--hparam", "variant=papr"], "--hparam variant must be one of"),
+        ([*QUICK, "-a", "idm", "--hparam", "variant=papr"], "--hparam variant must be one of"),
         ([*QUICK, "--hparam", "single_logit=perhaps"], "--hparam single_logit must be true"),
         ([*QUICK, "--data-option", "per_domain=many"], "--data-option per_domain must be"),
         ([*QUICK, "--backbone", "resnet18", "--weights", "nowhere.pt"], "--weights must be"),

@@ -59,15 +59,15 @@ def test_a_table_in_words_and_as_a_picture(shiftproof, wards):
         assert f"\n{heading}" in out
     assert len(out.splitlines()) <= 26  # with the line of the picture
     assert "  concept shift    found: " in out
-    assert "- compare with idm: It matches gradients, because concept shift was found" in out
+    assert "- compare with idm-auto: It matches gradients, because concept shift was found" in out
     assert "all numbers: --details" in out
     assert (
         "    shiftproof train wards.csv --label ill --domain ward --algorithm best --test-domain"
         " each\n"
     ) in out
     assert (
-        "    shiftproof train wards.csv --label ill --domain ward --algorithm idm --hparam"
-        " gradient_weight=auto --hparam representation_weight=0 --test-domain each\n"
+        "    shiftproof train wards.csv --label ill --domain ward --algorithm idm-auto --test-domain"
+        " each\n"
     ) in out
     assert out.endswith("Picture: shift.png\n")
     assert matplotlib.image.imread("shift.png").shape[1] > 900

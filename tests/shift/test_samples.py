@@ -217,8 +217,8 @@ def test_what_is_wrong_with_a_run_is_told(trained, tmp_path):
     dataset, config, folder, _ = trained
     with pytest.raises(DataError, match="holds no run"):
         read_run(tmp_path)
-    (tmp_path / "config.json").write_text('{"dataset": "x"}')
-    with pytest.raises(CheckpointError, match="was written by another version"):
+    (tmp_path / "config.json").write_text('{"format": 2, "dataset": "x"}')
+    with pytest.raises(CheckpointError, match="config lacks"):
         read_run(tmp_path)
     with pytest.raises(DataError, match="no checkpoint yet"):
         view_of_run(tmp_path, config, dataset, every_sample(dataset, ("a", "b")))

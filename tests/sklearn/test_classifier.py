@@ -193,7 +193,7 @@ class TestSelection:
         history = fitted("training-domain").records_
         best = min(history, key=lambda record: record["validation_risk"])["step"]
         assert 1 < best < 60
-        assert history[-1]["scored"] == {"weights": "best", "steps": [best, best]}
+        assert history[-1]["weights"] == {"average": "best", "steps": [best, best]}
         # Up to that step, a run of as many steps is the same.
         cut = ShiftproofClassifier(
             "erm", **quick | {"steps": best, "hparams": quick["hparams"] | {"lr": 0.3}}
@@ -205,7 +205,7 @@ class TestSelection:
     @pytest.mark.parametrize("selection", ["ema", "swad"])
     def test_averages_are_those_of_training(self, fitted, few, selection):
         averaged, last = fitted(selection, 120), fitted("last", 120)
-        assert averaged.records_[-1]["scored"]["weights"] == selection
+        assert averaged.records_[-1]["weights"]["average"] == selection
         assert not np.array_equal(averaged.predict_proba(few[0]), last.predict_proba(few[0]))
 
     def test_an_average_of_nothing_is_said_to_be_one(self, fitted, few):

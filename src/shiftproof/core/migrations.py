@@ -43,7 +43,12 @@ def current(value: Mapping[str, Any], kind: str, where: object) -> dict[str, Any
 
 def checked_format(number: Any, where: object) -> int:
     """Return a format number, or raise `DataError` if files of this format cannot be read."""
-    text = str(0 if number is None else number)
+    if number is None:
+        raise DataError(
+            f"{where} has no format number: it was written by Shiftproof 0.1 or by another program;"
+            " make it again"
+        )
+    text = str(number)
     # Limit the digits, because `int` rejects very long strings.
     if isinstance(number, float) or not (text.isascii() and text.isdigit() and len(text) < 10):
         raise DataError(f"{where} is damaged: its format is not a version number")

@@ -61,7 +61,9 @@ class SampleRequest:
         if isinstance(self.data, str) and self.data in DATASETS:
             return self._dataset(self.data, form, seed, progress)
         if self.options:
-            what = f"but {self.data} is a path" if isinstance(self.data, str) else f"not {FRAME}"
+            what = (
+                f"but {self.data} is a path" if isinstance(self.data, str) else f"not for {FRAME}"
+            )
             raise InvalidValue(f"`options` are for dataset names, {what}")
         if not isinstance(self.data, str):
             return [self._frame(self.data, form)]

@@ -47,7 +47,7 @@ class Records:
     def append(self, record: Record) -> None:
         """Add one record and wait until it is on disk."""
         with open(self._path, "ab", opener=without_links) as file:
-            file.write(_line(record))
+            file.write(record_line(record))
             file.flush()
             os.fsync(file.fileno())
 
@@ -75,7 +75,7 @@ class Records:
     def rewind(self, step: int) -> list[Record]:
         """Delete events and records after `step`, which will be written again; return the rest."""
         kept = [r for r in self.read() if r["step"] <= step and "event" not in r]
-        data = b"".join(map(_line, kept))
+        data = b"".join(map(record_line, kept))
         if not self._path.exists() or self._path.read_bytes() != data:
             write_atomically(self._path, data)
         return kept
@@ -84,7 +84,8 @@ class Records:
 _CHECKSUM = "crc32"
 
 
-def _line(record: Record) -> bytes:
+def record_line(record: Record) -> bytes:
+    """Return the line of a record, with its checksum."""
     text = json.dumps(record, allow_nan=False, ensure_ascii=False).encode()
     return b'%b, "%b": %d}\n' % (text[:-1], _CHECKSUM.encode(), zlib.crc32(text))
 
@@ -92,7 +93,7 @@ def _line(record: Record) -> bytes:
 def _record(line: bytes) -> Record:
     """Return the record of a line; raise `ValueError` if it is damaged."""
     record = json.loads(line)
-    if not isinstance(record, dict) or _line(without_checksum(record)) != line + b"\n":
+    if not isinstance(record, dict) or record_line(without_checksum(record)) != line + b"\n":
         raise ValueError("its checksum is wrong")
     record = without_checksum(record)
     check_record(record)

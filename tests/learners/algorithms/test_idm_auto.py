@@ -20,12 +20,12 @@ from _internals import (
     calibration,
     configure,
     first_difference,
+    idm_auto_standardized as standardized,
     linear_head_gradients,
     preflight_notes,
     problem,
     resolve,
     slopes_of,
-    standardized,
 )
 from scipy.stats import binom
 from sklearn.linear_model import LogisticRegression

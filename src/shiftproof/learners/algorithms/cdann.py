@@ -18,6 +18,7 @@ def class_balancing_weights(labels: Tensor, num_classes: int) -> Tensor:
     published; in a batch with all c classes the weights sum to 1.  labels [...] → [...], in single
     precision as published.
 
+    >>> import torch
     >>> class_balancing_weights(torch.tensor([0, 1, 1]), num_classes=2)
     tensor([0.5000, 0.2500, 0.2500])
     """
