@@ -66,8 +66,8 @@ def test_a_table_in_words_and_as_a_picture(shiftproof, wards):
         " each\n"
     ) in out
     assert (
-        "    shiftproof train wards.csv --label ill --domain ward --algorithm idm-auto --test-domain"
-        " each\n"
+        "    shiftproof train wards.csv --label ill --domain ward --algorithm idm-auto"
+        " --test-domain each\n"
     ) in out
     assert out.endswith("Picture: shift.png\n")
     assert matplotlib.image.imread("shift.png").shape[1] > 900
