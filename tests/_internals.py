@@ -78,7 +78,6 @@ _NAMES = {
     "data.splits": "Split split_domain",
     "data.tables.array_files": "array_samples read_arrays",
     "data.tables.cell_types": "Cells arrow_array cells_of text_of",
-    "data.tables.dataset": "table_dataset",
     "data.tables.domain_column": "domain_series",
     "data.tables.label_kind": "label_kind",
     "data.tables.preprocessing": "Column Columns FEWEST_ROWS FittedColumns unseen_notes",
@@ -393,6 +392,20 @@ _MODULES = {
 
 _HOMES = {name: (module, name) for module, names in _NAMES.items() for name in names.split()}
 _HOMES |= _RENAMED
+
+
+def table_dataset(
+    frame: Any,
+    name: str,
+    label: str | None = None,
+    domain: str | None = None,
+    missing_indicators: bool = False,
+    **settings: Any,
+) -> Any:
+    """Return a table as a dataset; the settings are given as keywords."""
+    read = import_module("shiftproof.data.tables.dataset").table_dataset
+    given = __getattr__("DataSettings")(label=label, domain=domain, **settings)
+    return read(frame, name, given, missing_indicators)
 
 
 def __getattr__(name: str) -> Any:

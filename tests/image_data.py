@@ -13,4 +13,4 @@ from shiftproof import DomainDataset
 
 def load_images(path: Path, view: ImageView, **columns: Any) -> DomainDataset:
     """Load a folder of images, or with columns a manifest."""
-    return DataRequest(str(path), asdict(view), **columns).load(0)
+    return DataRequest(str(path), options=asdict(view), **columns).load(0)

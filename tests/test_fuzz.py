@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 def load(data: Path, **columns: object) -> DomainDataset:
     options = {"image_size": "8"} if data.is_dir() or columns.get("image") else {}
-    return DataRequest(str(data), options, **columns).load(seed=0)  # type: ignore[arg-type]
+    return DataRequest(str(data), options=options, **columns).load(seed=0)  # type: ignore[arg-type]
 
 
 def picture(colour: tuple[int, int, int], rng: Rng, kind: str) -> bytes:

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from _internals import DataError, InvalidValue, from_arrays, table_dataset
+from _internals import DataError, from_arrays, table_dataset
 
 X = np.array([[1.0, 2], [3, 5], [5, 9], [8, 1]])
 Y = [0, 1, 1, 0]
@@ -112,8 +112,6 @@ def test_images(shape, regime, backbone):
     assert dataset.preparation is None
     assert dataset.domains[0].x.dtype == torch.uint8
     np.testing.assert_array_equal(dataset.domains[0].x, x[[1, 3]])
-    chosen = from_arrays(x, Y, SITES, name="mine", regime="huge-image", backbone="resnet50")
-    assert (chosen.name, chosen.regime, chosen.backbone) == ("mine", "huge-image", "resnet50")
 
 
 def test_images_of_numbers_are_float32_and_expected_in_the_unit_interval():
@@ -175,10 +173,3 @@ def test_mistakes_are_named_in_one_line(x, y, domain, message):
     with pytest.raises(DataError, match=message) as caught:
         from_arrays(x, y, domain)
     assert len(str(caught.value).splitlines()) == 1
-
-
-def test_an_unknown_regime_is_refused():
-    with pytest.raises(
-        InvalidValue, match=r"`regime` must be one of small-image, .*, not 'tables'"
-    ):
-        from_arrays(X, Y, SITES, regime="tables")

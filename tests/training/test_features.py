@@ -283,7 +283,7 @@ def test_two_processes_at_once_end_alike(folder, home):
     script = (
         "import sys; from shiftproof.data.load import DataRequest\n"
         "from shiftproof.training.features import freeze\n"
-        f"d = DataRequest(sys.argv[1], dict(image_size='{SIZE}')).load(0)\n"
+        f"d = DataRequest(sys.argv[1], image_size='{SIZE}').load(0)\n"
         "print('ready', flush=True); input()\n"
         f"f = freeze(d, '{BACKBONE}', 'random', device='cpu')\n"
         "print(f.fingerprint, float(f.domains[2].x.sum()))"

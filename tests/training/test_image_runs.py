@@ -157,7 +157,7 @@ class Watch(Observer):
 
 if sys.argv[2] == "lazy":
     base.DomainDataset.in_memory = lambda self: self
-dataset = DataRequest(sys.argv[1], {"image_size": sys.argv[4]}).load(0)
+dataset = DataRequest(sys.argv[1], image_size=sys.argv[4]).load(0)
 config = configure(dataset, "erm", test_domains=["dusk"], backbone="mnist-cnn", steps=500,
                    hparams={"batch_size": int(sys.argv[5])}, eval_every=0, evaluate=["test-in"],
                    device="cpu")

@@ -11,6 +11,7 @@ from shiftproof.core.settings import keywords
 from shiftproof.data.arrays import from_arrays
 from shiftproof.data.base import DATASETS, DomainDataset, silent
 from shiftproof.data.load import DataRequest
+from shiftproof.data.settings import DataSettings
 from shiftproof.data.tables.label_kind import AUTO
 from shiftproof.data.tables.read import is_frame
 
@@ -30,8 +31,7 @@ def load(data: Data, settings: LoadSettings) -> DomainDataset:
             frame (pandas, polars, pyarrow, …); the arrays `(x, y, domain)`; or a
             `DomainDataset`, which is returned unchanged.
     """
-    given = settings.all_options()
-    request = DataRequest(name_of(data), given, **settings.columns)
+    request = DataRequest(name_of(data), **settings.given(DataSettings))
     if isinstance(data, str | os.PathLike):
         return request.load(settings.seed, settings.progress or silent)
     if not isinstance(data, DomainDataset | tuple):
@@ -39,7 +39,7 @@ def load(data: Data, settings: LoadSettings) -> DomainDataset:
             raise InvalidValue("`image` is for manifests that are files; write the table to one")
         return request.table(data, TABLE)
     request.refuse_columns(f"`data` is a {type(data).__name__}")
-    if given:
+    if request.all_options():
         raise InvalidValue("`options` and `image_size` are for files, tables and dataset names")
     if isinstance(data, tuple):
         return from_arrays(*data, task=settings.task)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import typing
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from shiftproof.core.errors import DataError, InvalidValue
-from shiftproof.core.space import Regime
+from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import TensorLike, as_array, as_float_rows
@@ -31,8 +28,6 @@ def from_arrays(
     domain: Any,
     *,
     name: str = "arrays",
-    regime: Regime | None = None,
-    backbone: str | None = None,
     task: str = AUTO,
     weight: np.ndarray | None = None,
     fewest_domains: int = 2,
@@ -50,11 +45,8 @@ def from_arrays(
     statistics of the training samples.  Images up to 64 pixels per side belong to the regime
     `small-image` and are trained with `mnist-cnn`; larger ones to `large-image`, with `resnet18`.
     """
-    if regime is not None and regime not in typing.get_args(Regime):
-        known = ", ".join(typing.get_args(Regime))
-        raise InvalidValue(f"`regime` must be one of {known}, not {regime!r}")
     inputs = as_table(x, name) if is_frame(x) else _inputs(x)
-    labels, domains = _labels(y), _column(domain, "domain")
+    labels, domains = _column(y, "y"), _column(domain, "domain")
     if not len(inputs) == len(labels) == len(domains):
         raise DataError(
             f"`x`, `y` and `domain` have {len(inputs)}, {len(labels)} and {len(domains)} entries;"
@@ -63,29 +55,20 @@ def from_arrays(
     if len(inputs) == 0:
         raise DataError("`x` is empty")
     if isinstance(inputs, pa.Table):
-        dataset = rows_dataset(
+        return rows_dataset(
             inputs, labels, domains, name, weight=weight, task=task, fewest_domains=fewest_domains
         )
-    else:
-        groups = grouped(labels, domains, name, task, fewest_domains=fewest_domains)
-        groups = groups.with_weights(weight, f"a weight of {name}")
-        dataset = (_table if inputs.ndim == 2 else _images)(inputs, groups, name)
-    return replace(dataset, regime=regime or dataset.regime, backbone=backbone or dataset.backbone)
-
-
-def _labels(given: Any) -> Cells:
-    """Return labels as one column."""
-    if isinstance(given, TensorLike):
-        given = as_array(given)
-    if getattr(given, "ndim", 1) == 2 and is_one_hot(np.asarray(given)):
-        raise DataError("`y` holds classes as one-hot rows: pass y.argmax(axis=1), one entry each")
-    return _column(given, "y")
+    groups = grouped(labels, domains, name, task, fewest_domains=fewest_domains)
+    groups = groups.with_weights(weight, f"a weight of {name}")
+    return (_table if inputs.ndim == 2 else _images)(inputs, groups, name)
 
 
 def _column(given: Any, what: str) -> Cells:
     """Return labels or domains as one column."""
     if isinstance(given, TensorLike):
         given = as_array(given)
+    if what == "y" and getattr(given, "ndim", 1) == 2 and is_one_hot(np.asarray(given)):
+        raise DataError("`y` holds classes as one-hot rows: pass y.argmax(axis=1), one entry each")
     if getattr(given, "ndim", 1) != 1:
         raise DataError(f"`{what}` must be [n], one entry per sample, not of shape {given.shape}")
     if isinstance(given, list | tuple):

@@ -236,7 +236,9 @@ class SampleRequest:
         return form.read(block() if renamed else rows, table=table)
 
     def _dataset(self, name: str, form: InputForm, seed: int, progress: Progress) -> list[Samples]:
-        request = DataRequest(name, self.options, self.label, self.domain, self.image)
+        request = DataRequest(
+            name, label=self.label, domain=self.domain, image=self.image, options=self.options
+        )
         dataset = request.load(seed, progress)
         if dataset.input_shape != form.input_shape or dataset.preparation is not None:
             raise DataError(

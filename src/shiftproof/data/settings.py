@@ -99,7 +99,11 @@ class DataSettings(LabelSettings):
         panel="Data",
     )
     pool_below: int = setting(
-        0, whole(), "Pool domains with fewer rows than this into one.", panel="Data", metavar="ROWS"
+        0,
+        whole(0),
+        "Pool domains with fewer rows than this into one.",
+        panel="Data",
+        metavar="ROWS",
     )
     drop: Names = setting(
         (),
@@ -128,15 +132,6 @@ class DataSettings(LabelSettings):
     image_size: int | None = setting(
         None, whole(), "Height and width of images; default 224.", panel="Data"
     )
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The settings that say how to read columns of a table or manifest."""
-        return {
-            name: getattr(self, name)
-            for name in DataSettings.__dataclass_fields__
-            if name not in ("options", "image_size")
-        }
 
     def all_options(self) -> dict[str, Any]:
         """Return the options of the data, with the image size."""

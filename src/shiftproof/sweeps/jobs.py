@@ -70,8 +70,10 @@ def sweep_data(
             images = DATASETS.get(data).card.regime in ("large-image", "huge-image")
         else:
             name, images = path.absolute().name, path.is_dir()
-        columns = settings.columns if is_file or not any(files) else {}
-        request = preset.request(DataRequest(data, settings.all_options(), **columns))
+        columns = settings.given(DataSettings) if is_file or not any(files) else {}
+        request = preset.request(
+            DataRequest(data, **{**columns, "options": settings.all_options()})
+        )
         sets.append(SweepData(name, request, frozen if images and preset.freeze_images else None))
     return sets
 

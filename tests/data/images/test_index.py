@@ -341,7 +341,7 @@ def test_no_more_pictures_at_once_than_workers(
 # --- an index that cannot be used -------------------------------------------------------------
 
 
-def test_an_index_that_is_no_database_is_set_aside(
+def test_an_index_that_is_no_database_is_replaced(
     tmp_path: Path, index: Path, decoded: list[str]
 ) -> None:
     index.parent.mkdir()
@@ -350,7 +350,7 @@ def test_an_index_that_is_no_database_is_set_aside(
     assert scan([path])[0].readable
     scan([path])
     assert len(decoded) == 1
-    assert (index.parent / f"{INDEX}.damaged").read_bytes().startswith(b"anything but")
+    assert remembered(index) == 1
 
 
 @pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.9])
@@ -364,46 +364,6 @@ def test_a_damaged_index_costs_nothing_but_time(tmp_path: Path, index: Path, pla
     assert scan(paths) == first
     assert scan(paths) == first
     assert remembered(index) == 60
-
-
-def test_another_programs_database_is_set_aside_whole(tmp_path: Path, index: Path) -> None:
-    index.parent.mkdir()
-    with connect(index) as other:
-        other.execute("CREATE TABLE images_1 (precious)")
-        other.execute("INSERT INTO images_1 VALUES (42)")
-    assert scan([picture(tmp_path / "a.png")])[0].readable
-    assert remembered(index) == 1
-    with connect(index.parent / f"{INDEX}.damaged") as other:
-        assert other.execute("SELECT precious FROM images_1").fetchall() == [(42,)]
-
-
-def test_another_version_is_rebuilt(
-    tmp_path: Path, index: Path, decoded: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = picture(tmp_path / "a.png")
-    scan([path])
-    monkeypatch.setattr(image_index, "TABLE", "images_3")
-    scan([path])
-    scan([path])
-    assert len(decoded) == 2
-    with connect(index) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        assert tables.fetchall() == [("images_3",)]
-    assert not (index.parent / f"{INDEX}.damaged").exists()
-
-
-def test_a_version_that_takes_over_during_a_scan(tmp_path: Path, index: Path) -> None:
-    """The older process finds its table gone, and goes on without remembering."""
-    paths = pictures(tmp_path, 3)
-
-    def take_over(what: str, done: int, total: int) -> None:
-        if done == 2:
-            with connect(index) as connection:
-                connection.execute(f"ALTER TABLE {image_index.TABLE} RENAME TO images_3")
-
-    assert all(record.readable for record in scan(paths, take_over))
-    with connect(index) as connection:
-        assert connection.execute("SELECT count(*) FROM images_3").fetchone() == (0,)
 
 
 def blocked_by_a_file(index: Path) -> None:

@@ -105,11 +105,3 @@ def test_many_rare_numbers_are_a_question():
 def test_mistakes(column, by, message):
     with pytest.raises((DataError, InvalidValue), match=message):
         domains(table(d=column), domain="d", by=by)
-
-
-def test_what_is_not_set_is_not_written():
-    assert set(DataRequest("t.csv").to_json()) == {
-        *("data", "options", "label", "domain", "image", "drop", "categorical")
-    }
-    request = DataRequest("t.csv", by="year", pool_below=5)
-    assert DataRequest.from_json(request.to_json()) == request

@@ -99,68 +99,49 @@ LOOKALIKES: tuple[_Words, ...] = (
 
 
 def repeated_images(
-    groups: Sequence[Group], words: tuple[_Words, ...], sign: str
+    groups: Sequence[Group], words: tuple[_Words, ...], noun: str, sign: str
 ) -> Iterator[Finding]:
     """Yield a finding each for groups that differ in label, in domain, and in neither."""
-    noun = "image" if words is COPIES else "pair of files"
     kinds: tuple[list[Group], ...] = ([], [], [])
     for group in groups:
         other_label, other_domain = difference(group)
         kinds[0 if other_label else 1 if other_domain else 2].append(group)
     for kind, (severity, what, advice) in zip(kinds, words, strict=True):
-        if kind:
-            files = f"{sum(map(len, kind)):,}"
-            what = what.format(files=files, groups=counted(len(kind), noun))
-            shown = [_joined(group, sign, with_label=kind is kinds[0]) for group in kind[:EXAMPLES]]
-            yield Finding(severity, what, shown, advice)
-
-
-def unreadable_images(images: Group) -> Iterator[Finding]:
-    """Yield a finding for files that cannot be decoded."""
-    if images:
-        yield Finding(
-            "error",
-            f"{counted(len(images), 'file')} cannot be read as an image.",
-            [f"{_named(image)}: {image.record.error}" for image in images[:EXAMPLES]],
-            "Copy or download the files again, or delete them.",
-        )
+        what = what.format(files=f"{sum(map(len, kind)):,}", groups=counted(len(kind), noun))
+        lines = [_joined(group, sign, with_label=kind is kinds[0]) for group in kind[:EXAMPLES]]
+        yield Finding(severity, what, lines, advice)
 
 
 def unexpected_counts(
-    counts: Mapping[str, Mapping[str, int]], expected: Expected | None
+    counts: Mapping[str, Mapping[str, int]], expected: Expected
 ) -> Iterator[Finding]:
     """Yield findings for domains and classes with more or fewer images than expected."""
-    if expected is None:
-        return
-    # (where, found, wanted)
+    # (where, number of images, expected number)
     compared: list[tuple[str, int, int]] = []
     for domain in sorted({*counts, *expected}):
-        found, wanted = counts.get(domain, {}), expected.get(domain, 0)
+        by_class, wanted = counts.get(domain, {}), expected.get(domain, 0)
         if isinstance(wanted, int):
-            compared.append((domain, sum(found.values()), wanted))
+            compared.append((domain, sum(by_class.values()), wanted))
         else:
             compared += [
-                (f"{domain}/{label}", found.get(label, 0), wanted.get(label, 0))
-                for label in sorted({*found, *wanted})
+                (f"{domain}/{label}", by_class.get(label, 0), wanted.get(label, 0))
+                for label in sorted({*by_class, *wanted})
             ]
     total = sum(wanted for _, _, wanted in compared)
-    few = [(where, n, wanted) for where, n, wanted in compared if n < wanted]
-    if few:
-        missing = sum(wanted - n for _, n, wanted in few)
-        yield Finding(
-            "error",
-            f"{missing:,} of {counted(total, 'image')} are missing.",
-            [f"{where}: {n:,} of {wanted:,}" for where, n, wanted in few[:EXAMPLES]],
-            "Add the missing files, or report every result as one on an incomplete set.",
-        )
-    many = [(where, n, wanted) for where, n, wanted in compared if n > wanted]
-    if many:
-        yield Finding(
-            "warning",
-            f"{counted(sum(n - wanted for _, n, wanted in many), 'image')} more than expected.",
-            [f"{where}: {n:,} instead of {wanted:,}" for where, n, wanted in many[:EXAMPLES]],
-            "Remove files that are not part of the set.",
-        )
+    missing = sum(max(wanted - n, 0) for _, n, wanted in compared)
+    yield Finding(
+        "error",
+        f"{missing:,} of {counted(total, 'image')} are missing.",
+        [f"{where}: {n:,} of {wanted:,}" for where, n, wanted in compared if n < wanted],
+        "Add the missing files, or report every result as one on an incomplete set.",
+    )
+    surplus = sum(max(n - wanted, 0) for _, n, wanted in compared)
+    yield Finding(
+        "warning",
+        f"{counted(surplus, 'image')} more than expected.",
+        [f"{where}: {n:,} instead of {wanted:,}" for where, n, wanted in compared if n > wanted],
+        "Remove files that are not part of the set.",
+    )
 
 
 def unbalanced_classes(usable: Mapping[str, Mapping[str, int]]) -> Iterator[Finding]:
@@ -170,49 +151,44 @@ def unbalanced_classes(usable: Mapping[str, Mapping[str, int]]) -> Iterator[Find
     }
     labels = sorted({label for classes in present.values() for label in classes})
     empty = [domain for domain, classes in present.items() if not classes]
-    if empty or not usable:
-        what = f"{counted(len(empty), 'domain')} without a readable image."
-        advice = "Add images or delete the folder."
-        yield Finding("error", what if usable else "There are no images.", empty, advice)
+    what = f"{counted(len(empty), 'domain')} without a readable image."
+    yield Finding("error", what, empty, "Add images or delete the folder.")
     if len(labels) == 1:
         advice = "Add images of another class."
         yield Finding("error", "All images have the same class.", labels, advice)
         return
-    single = [domain for domain, classes in present.items() if len(classes) == 1]
-    if single:
-        yield Finding(
-            "warning",
-            f"{counted(len(single), 'domain')} with images of one class only:"
-            " there, the domain determines the class.",
-            [f"{domain}: {present[domain][0]}" for domain in single[:EXAMPLES]],
-            "Add images of other classes, or leave the domain out of training.",
-        )
-    lacking = {
-        domain: [label for label in labels if label not in classes]
+    single = [f"{domain}: {classes[0]}" for domain, classes in present.items() if len(classes) == 1]
+    yield Finding(
+        "warning",
+        f"{counted(len(single), 'domain')} with images of one class only:"
+        " there, the domain determines the class.",
+        single,
+        "Add images of other classes, or leave the domain out of training.",
+    )
+    lacking = [
+        f"{domain}: no {', '.join(label for label in labels if label not in classes)}"
         for domain, classes in present.items()
         if 1 < len(classes) < len(labels)
-    }
-    if lacking:
-        yield Finding(
-            "warning",
-            f"{counted(len(lacking), 'domain')} without images of some classes.",
-            [f"{domain}: no {', '.join(names)}" for domain, names in lacking.items()][:EXAMPLES],
-            "Add images of these classes, or expect lower accuracy on them.",
-        )
+    ]
+    yield Finding(
+        "warning",
+        f"{counted(len(lacking), 'domain')} without images of some classes.",
+        lacking,
+        "Add images of these classes, or expect lower accuracy on them.",
+    )
     few = [
-        (f"{domain}/{label}", n)
+        f"{domain}/{label}: {n}"
         for domain, classes in usable.items()
         for label, n in classes.items()
         if 0 < n < FEWEST_PER_CLASS
     ]
-    if few:
-        yield Finding(
-            "warning",
-            f"{counted(len(few), 'class of a domain')} with fewer than {FEWEST_PER_CLASS} images:"
-            " the validation split may hold none of them.",
-            [f"{where}: {n}" for where, n in few[:EXAMPLES]],
-            "Add images of these classes.",
-        )
+    yield Finding(
+        "warning",
+        f"{counted(len(few), 'class of a domain')} with fewer than {FEWEST_PER_CLASS} images:"
+        " the validation split may hold none of them.",
+        few,
+        "Add images of these classes.",
+    )
 
 
 def _joined(group: Group, sign: str, with_label: bool) -> str:
@@ -257,15 +233,25 @@ class ImageCheck:
 
     def findings(self) -> list[Finding]:
         """Return the problems found, errors first."""
-        order: list[Severity] = ["error", "warning", "note"]
-        found = [
-            *repeated_images(self.copies, COPIES, " = "),
-            *unreadable_images(self.unreadable),
-            *unexpected_counts(self.counts, self.expected),
-            *unbalanced_classes(self._usable()),
-            *repeated_images(self.lookalikes, LOOKALIKES, " ≈ "),
+        unreadable = f"{counted(len(self.unreadable), 'file')} cannot be read as an image."
+        errors = [f"{_named(image)}: {image.record.error}" for image in self.unreadable]
+        advice = "Copy or download the files again, or delete them."
+        usable = {domain: Counter(classes) for domain, classes in self.counts.items()}
+        for image in self.unreadable:
+            usable[image.domain][image.label] -= 1
+        rules = [
+            *repeated_images(self.copies, COPIES, "image", " = "),
+            Finding("error", unreadable, errors, advice),
+            *(() if self.expected is None else unexpected_counts(self.counts, self.expected)),
+            *unbalanced_classes(usable),
+            *repeated_images(self.lookalikes, LOOKALIKES, "pair of files", " ≈ "),
         ]
-        return sorted(found, key=lambda finding: order.index(finding.severity))
+        problems = [rule._replace(where=rule.where[:EXAMPLES]) for rule in rules if rule.where]
+        if not usable:
+            advice = "Add images or delete the folder."
+            problems.append(Finding("error", "There are no images.", [], advice))
+        order: list[Severity] = ["error", "warning", "note"]
+        return sorted(problems, key=lambda finding: order.index(finding.severity))
 
     def to_json(self) -> dict[str, Any]:
         """Return the result, with complete lists of files, as JSON values."""
@@ -274,17 +260,11 @@ class ImageCheck:
             "findings": [finding._asdict() for finding in self.findings()],
             "counts": _plain(self.counts),
             "expected": None if self.expected is None else _plain(self.expected),
-            "unreadable": [_place(image) for image in self.unreadable],
-            "copies": [[_place(image) for image in group] for group in self.copies],
-            "lookalikes": [[_place(image) for image in pair] for pair in self.lookalikes],
+            "unreadable": _files(self.unreadable),
+            "copies": list(map(_files, self.copies)),
+            "lookalikes": list(map(_files, self.lookalikes)),
             "notes": list(self.notes),
         }
-
-    def _usable(self) -> dict[str, Counter[str]]:
-        usable = {domain: Counter(classes) for domain, classes in self.counts.items()}
-        for image in self.unreadable:
-            usable[image.domain][image.label] -= 1
-        return usable
 
 
 def check_images(images: Sequence[LabelledImage], expected: Expected | None = None) -> ImageCheck:
@@ -311,14 +291,17 @@ def check_images(images: Sequence[LabelledImage], expected: Expected | None = No
 
 def _most_telling(these: Group, those: Group) -> Group:
     """Choose a pair from the copies of two pictures, preferring different labels, then domains."""
-    places = [{(image.domain, image.label): image for image in group} for group in (these, those)]
-    return max(product(*(place.values() for place in places)), key=difference)
+    kinds = [{(image.domain, image.label): image for image in group} for group in (these, those)]
+    return max(product(*(kind.values() for kind in kinds)), key=difference)
 
 
 def _plain(counts: Expected) -> dict[str, dict[str, int] | int]:
     return {name: n if isinstance(n, int) else dict(n) for name, n in counts.items()}
 
 
-def _place(image: LabelledImage) -> dict[str, str]:
-    place = {"path": str(image.record.path), "domain": image.domain, "label": image.label}
-    return place if image.record.readable else place | {"error": image.record.error}
+def _files(images: Group) -> list[dict[str, str]]:
+    return [
+        {"path": str(record.path), "domain": domain, "label": label}
+        | ({} if record.readable else {"error": record.error})
+        for record, domain, label in images
+    ]

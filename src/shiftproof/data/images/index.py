@@ -4,7 +4,7 @@ Whether an image is readable shows only when it is decoded, which takes minutes 
 set.  So the result is stored in an SQLite file in Shiftproof's cache folder and used as long as the
 image file keeps its size and times.  A replaced file gets a new change time (ctime), which no
 program can set, even if its size and modification time are those of the old file.  The index is
-only a cache: if it cannot be written, every file is read again.
+only a cache: a damaged one is replaced, and if it cannot be written, every file is read again.
 """
 
 from __future__ import annotations
@@ -30,18 +30,14 @@ from shiftproof.core.text import reason_of
 from shiftproof.data.base import Progress, cache_dir, silent
 
 INDEX = "index.sqlite"
+# The version is in the name, so that processes of two versions do not share a table whose columns
+# have another meaning.
+TABLE = "images_2"
 THUMBNAIL_SIDE = 24
 # A larger file is not accepted as an image and not read into memory.
 MOST_BYTES = 2**30
 # Number of files between two commits: an interruption loses at most this many.
 BATCH = 256
-# Stored in the file, to tell our index from another program's database.
-APPLICATION = int.from_bytes(b"Shft", "big")
-SCHEMA_VERSION = 2
-# The version is in the table's name, so that a process of another version, which may run at the
-# same time, finds no table rather than one whose columns have another meaning.
-TABLE = f"images_{SCHEMA_VERSION}"
-TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite%'"
 COLUMNS = "path BLOB PRIMARY KEY, size, mtime_ns, ctime_ns, sha256, width, height, thumbnail"
 SECONDS_TO_WAIT_FOR_OTHERS = 30.0
 
@@ -188,39 +184,34 @@ class _Index:
         self._path = path
         self._connection: sqlite3.Connection | None = None
         with self._ignoring_failures():
-            self._connection = _open(path)
+            self._open()
+
+    def _open(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection = sqlite3.connect(self._path, timeout=SECONDS_TO_WAIT_FOR_OTHERS)
+        self._connection.execute("PRAGMA journal_mode=WAL")
+        self._connection.execute("PRAGMA synchronous=NORMAL")
+        self._connection.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({COLUMNS})")
 
     def load(self, versions: Sequence[_Version]) -> dict[_Version | None, _Stored]:
         """Return the stored records of exactly these versions."""
-        found: dict[_Version | None, _Stored] = {}
-        if self._connection is None or not versions:
-            return found
-        wanted = set(versions)
-        marks = ",".join("?" * len(versions))
-        with self._ignoring_failures():
-            rows = self._connection.execute(
-                f"SELECT * FROM {TABLE} WHERE path IN ({marks})",
-                [version.path for version in versions],
-            )
-            for *key, sha256, width, height, thumbnail in rows:
-                if (version := _Version(*key)) in wanted:
-                    found[version] = (sha256, width, height, thumbnail)
-        return found
+        known: dict[_Version | None, _Stored] = {}
+        if self._connection is not None:
+            marks = ",".join("?" * len(versions))
+            query = f"SELECT * FROM {TABLE} WHERE path IN ({marks})"
+            with self._ignoring_failures():
+                for row in self._connection.execute(query, [version.path for version in versions]):
+                    known[_Version(*row[:4])] = row[4:]
+        return {version: known[version] for version in versions if version in known}
 
     def store(self, records: dict[_Version, ImageRecord]) -> None:
         """Store records, all or none."""
-        if self._connection is None or not records:
-            return
-        with self._ignoring_failures():
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.executemany(
-                f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                [
-                    (*version, record.sha256, record.width, record.height, record.thumbnail)
-                    for version, record in records.items()
-                ],
-            )
-            self._connection.execute("COMMIT")
+        if self._connection is not None:
+            rows = [(*v, r.sha256, r.width, r.height, r.thumbnail) for v, r in records.items()]
+            with self._ignoring_failures(), self._connection:
+                self._connection.executemany(
+                    f"INSERT OR REPLACE INTO {TABLE} VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
+                )
 
     def close(self) -> None:
         """Close the file."""
@@ -230,47 +221,17 @@ class _Index:
 
     @contextlib.contextmanager
     def _ignoring_failures(self) -> Iterator[None]:
-        """Continue without the index if it fails; replace a file that is not an index."""
+        """Continue without the index if it fails; replace a damaged file."""
         try:
             yield
         except (OSError, sqlite3.OperationalError):  # read-only, full, locked for too long
             self.close()
-        except sqlite3.DatabaseError:  # damaged, or of another program
+        except sqlite3.DatabaseError:  # damaged
             self.close()
             with contextlib.suppress(OSError, sqlite3.Error):
-                _set_aside(self._path)
-                self._connection = _open(self._path)
-
-
-def _open(path: Path) -> sqlite3.Connection:
-    """Return a connection to an index of this version, created if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path, timeout=SECONDS_TO_WAIT_FOR_OTHERS, isolation_level=None)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        # Lock first; otherwise two processes could both find the table missing and create it.
-        connection.execute("BEGIN IMMEDIATE")
-        tables = [name for (name,) in connection.execute(TABLES)]
-        if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
-            if tables:
-                raise sqlite3.DatabaseError("another program's database")
-            connection.execute(f"PRAGMA application_id={APPLICATION}")
-        for other in set(tables) - {TABLE}:
-            connection.execute(f'DROP TABLE "{other}"')
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {TABLE} ({COLUMNS})")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _set_aside(path: Path) -> None:
-    """Rename a file that is not an index, and delete SQLite's files beside it."""
-    os.replace(path, path.with_name(path.name + ".damaged"))
-    for suffix in ("-wal", "-shm"):
-        path.with_name(path.name + suffix).unlink(missing_ok=True)
+                for suffix in ("", "-wal", "-shm"):  # SQLite's files beside it
+                    self._path.with_name(self._path.name + suffix).unlink(missing_ok=True)
+                self._open()
 
 
 # Pictures with more pixels are rejected, so as not to fill the memory (Pillow warns at 89.5M).

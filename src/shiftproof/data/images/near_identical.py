@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.cluster.hierarchy import DisjointSet
 from scipy.spatial import cKDTree
 
 # Measured on 320 images of Office-Caltech10 and PACS, copies of them, and all pairs of the sets:
@@ -45,16 +46,18 @@ def near_identical(thumbnails: Sequence[bytes]) -> list[tuple[int, int]]:
         return []
     pixels = pixels[clear]
     points = _coordinates(pixels)
-    forest = _Forest(len(points))
+    groups = DisjointSet(range(len(points)))
+    pairs = []
     for first, second in _within_reach(points):
         for start in range(0, len(first), _CHUNK):
             these, those = first[start : start + _CHUNK], second[start : start + _CHUNK]
-            apart = forest.tree[these] != forest.tree[those]
+            apart = ~np.fromiter(map(groups.connected, these, those), bool, len(these))
             these, those = these[apart], those[apart]
             same = _same_picture(pixels[these], pixels[those])
             for one, other in zip(these[same].tolist(), those[same].tolist(), strict=True):
-                forest.connect(one, other)
-    return [(int(clear[one]), int(clear[other])) for one, other in sorted(forest.branches)]
+                if groups.merge(one, other):
+                    pairs.append((int(clear[one]), int(clear[other])))
+    return sorted(pairs)
 
 
 def _in_blocks(function: Callable[[_Bytes], NDArray[Any]], pixels: _Bytes) -> NDArray[Any]:
@@ -116,25 +119,3 @@ def _explains(source: _Bytes, target: _Bytes) -> NDArray[np.bool_]:
     total = (y**2).sum(1)
     same: NDArray[np.bool_] = total - explained <= UNEXPLAINED**2 * total
     return same
-
-
-class _Forest:
-    """The trees of connected points, and the branches that connect them, without cycles."""
-
-    def __init__(self, size: int) -> None:
-        self.tree = np.arange(size)  # the number of each point's tree
-        self.branches: list[tuple[int, int]] = []
-        self._members: dict[int, list[int]] = {}
-
-    def connect(self, one: int, other: int) -> None:
-        """Join the trees of two points, unless they are in the same tree."""
-        small, large = int(self.tree[one]), int(self.tree[other])
-        if small == large:
-            return
-        self.branches.append((one, other))
-        few, many = (self._members.pop(number, [number]) for number in (small, large))
-        if len(few) > len(many):
-            few, many, large = many, few, small
-        self.tree[few] = large
-        many += few
-        self._members[large] = many

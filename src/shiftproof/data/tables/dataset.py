@@ -5,7 +5,7 @@ Nothing is left out silently: the dataset's notes report every row or column lef
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -16,9 +16,10 @@ import pyarrow.compute as pc
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.data.base import DomainDataset
+from shiftproof.data.settings import DataSettings
 from shiftproof.data.tables.cell_types import Cells, cells_of
 from shiftproof.data.tables.column_names import column_name, column_names
-from shiftproof.data.tables.domain_column import domain_series, is_plain, require_domains
+from shiftproof.data.tables.domain_column import domain_series
 from shiftproof.data.tables.groups import Groups, grouped, is_number, one_to_one
 from shiftproof.data.tables.label_kind import AUTO, FEW, one_label
 from shiftproof.data.tables.preprocessing import Column, Columns
@@ -27,26 +28,15 @@ from shiftproof.data.tables.vectors import of_vectors, vectors_in
 
 
 def table_dataset(
-    frame: Any,
-    name: str,
-    label: str | None = None,
-    domain: str | None = None,
-    *,
-    drop: Sequence[str] = (),
-    categorical: Sequence[str] = (),
-    by: str | None = None,
-    pool_below: int = 0,
-    weights_column: str | None = None,
-    missing_indicators: bool = False,
-    task: str = AUTO,
+    frame: Any, name: str, settings: DataSettings, missing_indicators: bool = False
 ) -> DomainDataset:
     """Return a table as a dataset: one sample per row, in table order.
 
-    `frame` is a pyarrow table or a data frame of any library.  `label` and `domain` name columns,
-    by default the columns `label` and `domain`.  The columns in `drop` are not used; all others are
-    features.  Text and categoricals are categories; dates, row numbers, and text with mostly
-    distinct values (identifiers, remarks) are left out with a note, as are rows without a label or
-    domain.
+    `frame` is a pyarrow table or a data frame of any library.  The settings `label` and `domain`
+    name columns, by default the columns `label` and `domain`.  The columns in `drop` are not used;
+    all others are features.  Text and categoricals are categories; dates, row numbers, and text
+    with mostly distinct values (identifiers, remarks) are left out with a note, as are rows without
+    a label or domain.
     `categorical` names columns whose numbers are category codes.  If the table has vectors
     (`tables.vectors`), the regime is `features`, and `drop` may name a whole vector.
     `weights_column` holds the training weights of the rows; it is not a feature.
@@ -56,12 +46,12 @@ def table_dataset(
     """
     table = as_table(frame, name)
     columns = table.column_names
-    label = one_label(columns, name, label)
-    domains = column_names(columns, name, "domain", domain)
+    label = one_label(columns, name, settings.label)
+    domains = column_names(columns, name, "domain", settings.domain)
     vectors = vectors_in(columns)
     drop = [
         column
-        for given in drop
+        for given in settings.drop
         for dropped in column_names([*vectors, *columns], name, "drop", given)
         for column in vectors.get(dropped, [dropped])
     ]
@@ -71,8 +61,8 @@ def table_dataset(
         if column in drop:
             raise InvalidValue(f"`drop` names {quoted(column)}, which is the label or domain")
     weight, notes = None, list[str]()
-    if weights_column is not None:
-        weighed_by = column_name(columns, name, "weights_column", weights_column)
+    if settings.weights_column is not None:
+        weighed_by = column_name(columns, name, "weights_column", settings.weights_column)
         if weighed_by in (label, *domains):
             raise InvalidValue(
                 f"`weights_column` names {quoted(weighed_by)}, which is the label or domain"
@@ -85,16 +75,12 @@ def table_dataset(
             " scores weight every row equally"
         )
     features = table.drop_columns(list({label, *domains, *drop}))
-    for given in categorical:
+    for given in settings.categorical:
         for column in column_names(features.column_names, name, "categorical", given):
             codes = features.column(column).dictionary_encode()
             features = features.set_column(features.column_names.index(column), column, codes)
-    domain_cells = cells_of(table, domains[-1])
-    if by is None and len(domains) == 1:
-        require_domains(domain_cells, name)
-    if not is_plain(domains, by, pool_below):
-        domain_cells, pooling = domain_series(table, name, domains, by, pool_below)
-        notes += pooling
+    domain_cells, pooling = domain_series(table, name, domains, settings.by, settings.pool_below)
+    notes += pooling
     dataset = rows_dataset(
         features,
         cells_of(table, label),
@@ -102,7 +88,7 @@ def table_dataset(
         name,
         weight=weight,
         missing_indicators=missing_indicators,
-        task=task,
+        task=settings.task,
     )
     return replace(dataset, notes=(*notes, *dataset.notes))
 

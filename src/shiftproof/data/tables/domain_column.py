@@ -35,10 +35,14 @@ MANY, RARE = 20, 10
 
 
 def domain_series(
-    frame: pa.Table, table: str, columns: Sequence[str], by: str | None = None, pool_below: int = 0
+    frame: pa.Table, table: str, columns: Sequence[str], by: str | int | None, pool_below: int = 0
 ) -> tuple[Cells, list[str]]:
     """Return the domain of each row (null if missing), and notes on pooled domains."""
     *others, last = columns
+    if by is None and not others:
+        _require_domains(cells_of(frame, last), table)
+    if not others and by in (None, VALUE) and pool_below == 0:
+        return cells_of(frame, last), []
     domains = _by(cells_of(frame, last), table, by)
     for column in reversed(others):
         domains = [
@@ -49,12 +53,7 @@ def domain_series(
     return Cells(",".join(columns), pa.chunked_array([pa.array(domains, pa.string())])), notes
 
 
-def is_plain(columns: Sequence[str], by: str | None, pool_below: int) -> bool:
-    """Whether the domains are just the values of one column."""
-    return len(columns) == 1 and by in (None, VALUE) and pool_below == 0
-
-
-def require_domains(column: Cells, table: str) -> None:
+def _require_domains(column: Cells, table: str) -> None:
     """Raise if the domains are numbers that look like a measurement."""
     if column.holds != "number":
         return
@@ -79,13 +78,13 @@ def checked_by(by: str) -> str:
     return by
 
 
-def _by(column: Cells, table: str, by: str | None) -> list[str | None]:
+def _by(column: Cells, table: str, by: str | int | None) -> list[str | None]:
     where = f"the domain column {quoted(column.name)} of {table}"
     if by is None or by == VALUE:
         return column.text_list
     if by in PERIODS:
-        return _periods(column, where, by)
-    return _bins(column, where, int(checked_by(by)))
+        return _periods(column, where, str(by))
+    return _bins(column, where, int(by))
 
 
 def _periods(column: Cells, where: str, by: str) -> list[str | None]:
@@ -136,8 +135,6 @@ def _bins(column: Cells, where: str, count: int) -> list[str | None]:
 
 
 def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | None], list[str]]:
-    if pool_below < 0:
-        raise InvalidValue(f"`pool_below` must be at least 0, not {pool_below}")
     counts = Counter(name for name in names if name is not None)
     order = sorted(counts, key=lambda name: (counts[name], name))
     small = [name for name in order if counts[name] < pool_below]
