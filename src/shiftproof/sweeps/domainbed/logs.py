@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,13 +18,17 @@ from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_regular
-from shiftproof.core.json_values import is_text, json_lines
+from shiftproof.core.json_values import conform, conform_fields, json_lines
 from shiftproof.sweeps.domainbed.names import ALGORITHM_NAMES, DATASET_NAMES, algorithm_title
 from shiftproof.sweeps.results import Evaluation, Mark, Run, RunKey
 
 Record = dict[str, Any]
 
-ARGUMENTS = ("dataset", "algorithm", "test_envs", "hparams_seed", "trial_seed")
+ARGUMENTS: dict[str, Any] = {
+    **dict.fromkeys(("dataset", "algorithm"), str),
+    "test_envs": tuple[int, ...],
+    **dict.fromkeys(("hparams_seed", "trial_seed"), int),
+}
 # Accuracies may exceed [0, 1] by this much because of rounding.
 ROUNDING = 1e-6
 # What a reader of the runs should know.
@@ -42,32 +46,25 @@ NOT_ENDED = (
 )
 
 
-class Identity(NamedTuple):
-    """The run that a record belongs to, under DomainBed's names."""
-
-    dataset: str
-    algorithm: str
-    test_envs: tuple[int, ...]
-    hparams_seed: int
-    trial_seed: int
-
-
 class LoggedRun(NamedTuple):
     """A run in one log.
 
-    ``outcome`` has all its evaluations in the order of their steps, as if it had finished, under
-    DomainBed's name of the algorithm.  ``done`` says whether DomainBed marked the run as ended,
-    and ``diverged`` whether its last loss is not finite.  ``steps`` is the planned number of
-    steps, or None if the log does not say; for ``reached_end``, see `_reached_end`.
+    ``run`` has all its evaluations in the order of their steps, as if it had finished, under
+    DomainBed's name of the algorithm.  ``done`` says whether DomainBed marked it as ended, and
+    ``diverged`` whether its last loss is not finite.  ``says_steps`` says whether the log has the
+    planned number of steps; for ``reached_end``, see `_reached_end`.
     """
 
-    identity: Identity
-    outcome: Run
+    run: Run
     done: bool
     diverged: bool
-    last_step: int
-    steps: int | None
+    says_steps: bool
     reached_end: bool | None
+
+    @property
+    def last_step(self) -> int:
+        """The step of the last record, counted as we do."""
+        return self.run.evaluations[-1].step
 
 
 def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[Run]:
@@ -77,34 +74,34 @@ def read_domainbed_runs(files: Iterable[Path], *, pooled: bool = False) -> list[
     diverged if its last loss is not finite.  ``pooled`` pools the records of a run from several
     folders and takes every run as finished, as DomainBed does.
     """
-    runs = [run for path in files for run in _read_log(path)]
-    spelled = {run.identity.algorithm for run in runs}
+    logged = [run for path in files for run in _read_log(path)]
+    spelled = {log.run.algorithm for log in logged}
     if not pooled:
         longest: defaultdict[tuple[str, str], int] = defaultdict(int)
-        for run in runs:
-            if run.steps is None:
-                key = run.identity[:2]
-                longest[key] = max(longest[key], run.last_step)
-        return [_judged(run, longest[run.identity[:2]], spelled) for run in runs]
+        for log in logged:
+            if not log.says_steps:
+                key = log.run.key[:2]
+                longest[key] = max(longest[key], log.last_step)
+        return [_judged(log, longest[log.run.key[:2]], spelled) for log in logged]
     by_key: defaultdict[RunKey, list[Run]] = defaultdict(list)
-    for run in runs:
-        outcome = _named(run, spelled)
-        by_key[outcome.key].append(outcome)
+    for log in logged:
+        run = _named(log.run, spelled)
+        by_key[run.key].append(run)
     return [_together(group) for group in by_key.values()]
 
 
-def _judged(run: LoggedRun, longest: int, spelled: Collection[str]) -> Run:
-    """Return the outcome of a run with its status.
+def _judged(logged: LoggedRun, longest: int, spelled: Collection[str]) -> Run:
+    """Return the run with its status.
 
     If the log does not say where the run was to end, it must have reached ``longest``, the last
     step of any run of its algorithm on its dataset.
     """
-    ended = run.last_step >= longest if run.reached_end is None else run.reached_end
-    finished = ended or run.done
-    status = "diverged" if run.diverged else "finished" if finished else "running"
-    outcome = _named(run, spelled)
-    marks = [] if run.done else [Mark(JUDGED if finished else NOT_ENDED)]
-    return _together([replace(outcome, status=status, marks=(*marks, *outcome.marks))])
+    ended = logged.last_step >= longest if logged.reached_end is None else logged.reached_end
+    finished = ended or logged.done
+    status = "diverged" if logged.diverged else "finished" if finished else "running"
+    run = _named(logged.run, spelled)
+    marks = [] if logged.done else [Mark(JUDGED if finished else NOT_ENDED)]
+    return _together([replace(run, status=status, marks=(*marks, *run.marks))])
 
 
 def _together(outcomes: Sequence[Run]) -> Run:
@@ -116,21 +113,21 @@ def _together(outcomes: Sequence[Run]) -> Run:
     return replace(outcomes[0], evaluations=tuple(evaluations), marks=tuple(marks))
 
 
-def _named(run: LoggedRun, spelled: Collection[str]) -> Run:
-    """Return the outcome under our name of the algorithm, with a mark if the name was changed.
+def _named(run: Run, spelled: Collection[str]) -> Run:
+    """Return the run under our name of the algorithm, with a mark if the name was changed.
 
     A fork's name that equals ours (erm) is kept apart from ERM.
     """
-    name = run.identity.algorithm
+    name = run.algorithm
     title = algorithm_title(name)
     if name in ALGORITHM_NAMES:
-        return replace(run.outcome, algorithm=ALGORITHM_NAMES[name].ours)
+        return replace(run, algorithm=ALGORITHM_NAMES[name].ours)
     if title == name:
-        return run.outcome
+        return run
     mark = Mark(f"{name} in the log is read as {title}")
     if title in spelled:
         name, mark = f"{name} (not {title})", Mark(f"{name} and {title} both occur: kept separate")
-    return replace(run.outcome, algorithm=name, marks=(mark, *run.outcome.marks))
+    return replace(run, algorithm=name, marks=(mark, *run.marks))
 
 
 # --- one log ----------------------------------------------------------------------------------
@@ -138,83 +135,74 @@ def _named(run: LoggedRun, spelled: Collection[str]) -> Run:
 
 def _read_log(path: Path) -> list[LoggedRun]:
     """Return the runs in a log; raise if a line is not a record, unless it is the last and cut."""
-    by_run: defaultdict[Identity, list[Record]] = defaultdict(list)
+    by_run: defaultdict[RunKey, list[Record]] = defaultdict(list)
     cut = False
     for number, (record, whole) in enumerate(json_lines(read_regular(path)), start=1):
         if record is None and not whole:
             cut = True
             break
-        if not _is_record(record):
+        try:
+            by_run[_key(record)].append(record)
+        except ValueError as error:
             raise DataError(
                 f"{path}, line {number}, is not a DomainBed record: JSON with step, accuracies and"
-                f" args ({', '.join(ARGUMENTS)})"
-            )
-        args = record["args"]
-        if not _are_domains(args.get("domains")):
-            raise DataError(
-                f"{path}, line {number}: args.domains must be a list of different names, or absent"
-            )
-        dataset, algorithm, tests, *seeds = (args[name] for name in ARGUMENTS)
-        by_run[Identity(dataset, algorithm, tuple(sorted(tests)), *seeds)].append(record)
-    return [_logged(path.parent, identity, found, cut) for identity, found in by_run.items()]
+                f" args ({', '.join(ARGUMENTS)}); {error}"
+            ) from error
+    return [_logged(path.parent, key, records, cut) for key, records in by_run.items()]
 
 
-def _is_record(value: Any) -> bool:
-    args = value.get("args") if isinstance(value, dict) else None
-    if not isinstance(args, dict) or not set(ARGUMENTS) <= args.keys():
-        return False
-    if not is_text(args["dataset"]) or not is_text(args["algorithm"]):
-        return False
-    if not isinstance(value.get("hparams", {}), dict):
-        return False
-    numbers = [value.get("step"), args["hparams_seed"], args["trial_seed"]]
-    tests = args["test_envs"]
-    return isinstance(tests, list) and all(isinstance(n, int) for n in [*numbers, *tests])
+def _key(record: Any) -> RunKey:
+    """Return the run of a record, under DomainBed's names; raise `ValueError` if it is invalid."""
+    conform(record, Mapping[str, Any], "it")
+    args = record.get("args")
+    conform(args, Mapping[str, Any], "args")
+    conform_fields({name: args.get(name) for name in ARGUMENTS}, ARGUMENTS, "args")
+    conform(record.get("step"), int, "step")
+    conform(record.get("hparams", {}), Mapping[str, Any], "hparams")
+    if (domains := args.get("domains")) is not None:
+        conform(domains, tuple[str, ...], "args.domains")
+        if len(set(domains)) < len(domains):
+            raise ValueError("args.domains must be different names")
+    dataset, algorithm, tests, *seeds = (args[name] for name in ARGUMENTS)
+    return RunKey(dataset, algorithm, tuple(sorted(tests)), *seeds)
 
 
-def _are_domains(value: Any) -> bool:
-    if value is None:
-        return True
-    return isinstance(value, list) and all(map(is_text, value)) and len(set(value)) == len(value)
-
-
-def _logged(folder: Path, identity: Identity, records: list[Record], cut: bool) -> LoggedRun:
+def _logged(folder: Path, key: RunKey, records: list[Record], cut: bool) -> LoggedRun:
     records.sort(key=lambda record: record["step"])
     last = records[-1]
     args, loss = last["args"], last.get("loss")
-    domains = _domains(identity.dataset, args, max(map(_count_domains, records)))
-    if any(position not in range(len(domains)) for position in identity.test_envs):
+    domains = _domains(key.dataset, args, max(map(_count_domains, records)))
+    if any(position not in range(len(domains)) for position in key.test_domains):
         raise DataError(
-            f"{folder / 'results.jsonl'} holds out {list(identity.test_envs)[:9]}, but has"
+            f"{folder / 'results.jsonl'} holds out {list(key.test_domains)[:9]}, but has"
             f" accuracies of {len(domains)} domains only"
         )
     config: dict[str, Any] = {"hparams": last.get("hparams") or {}}
     if isinstance(args.get("output_dir"), str):
         config["output_dir"] = args["output_dir"]
-    published = DATASET_NAMES.get(identity.dataset)
-    outcome = Run(
-        dataset=published.ours if published else identity.dataset,
-        algorithm=identity.algorithm,
+    published = DATASET_NAMES.get(key.dataset)
+    run = Run(
+        dataset=published.ours if published else key.dataset,
+        algorithm=key.algorithm,
         domains=domains,
-        test_domains=identity.test_envs,
-        hparams_seed=identity.hparams_seed,
-        trial_seed=identity.trial_seed,
+        test_domains=key.test_domains,
+        hparams_seed=key.hparams_seed,
+        trial_seed=key.trial_seed,
         status="finished",
         evaluations=_evaluations(records, len(domains)),
         folder=folder,
         config=config,
         marks=tuple(_marks(records, cut)),
     )
+    diverged = isinstance(loss, float) and not math.isfinite(loss)
+    done = (folder / "done").exists()
+    return LoggedRun(run, done, diverged, _steps(args) is not None, _reached_end(records))
+
+
+def _steps(args: Mapping[str, Any]) -> int | None:
+    """Return the planned number of steps, if the log has it."""
     steps = args.get("steps")
-    return LoggedRun(
-        identity,
-        outcome,
-        (folder / "done").exists(),
-        isinstance(loss, float) and not math.isfinite(loss),
-        last["step"],
-        steps if isinstance(steps, int) and steps > 0 else None,
-        _reached_end(records),
-    )
+    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 def _reached_end(records: Sequence[Record]) -> bool | None:
@@ -225,9 +213,9 @@ def _reached_end(records: Sequence[Record]) -> bool | None:
     and at the last step.
     """
     args, last_step = records[-1]["args"], records[-1]["step"]
-    steps, frequency = args.get("steps"), args.get("checkpoint_freq")
-    if isinstance(steps, int) and steps > 0:
+    if steps := _steps(args):
         return bool(last_step >= steps - 1)
+    frequency = args.get("checkpoint_freq")
     if not isinstance(frequency, int) or frequency <= 0:
         gaps = [after - before for before, after in pairwise(sorted({r["step"] for r in records}))]
         frequency = mode(gaps) if gaps else 1

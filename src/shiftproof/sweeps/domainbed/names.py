@@ -21,28 +21,18 @@ _COMMON = {"lr": "lr", "weight_decay": "weight_decay", "batch_size": "batch_size
 _IRM = {"irm_lambda": "penalty_weight", "irm_penalty_anneal_iters": "anneal_steps"}
 _IB = {"ib_lambda": "bottleneck_weight", "ib_penalty_anneal_iters": "bottleneck_anneal_steps"}
 _MMD = {"mmd_gamma": "penalty_weight"}
-_CAD = {
-    "lmbda": "penalty_weight",
-    "temperature": "temperature",
-    "is_normalized": "normalized",
-    "is_flipped": "flipped",
-}
+_CAD = {"lmbda": "penalty_weight", "temperature": "temperature", "is_normalized": "normalized",
+        "is_flipped": "flipped"}  # fmt: skip
+_DISCRIMINATOR = {"beta1": "adam_beta1", "mlp_width": "discriminator_width",
+                  "mlp_depth": "discriminator_depth",
+                  "mlp_dropout": "discriminator_dropout"}  # fmt: skip
 # The adversarial methods draw "lr" and "weight_decay" too, but train with these instead.
 _ADVERSARIAL = {
-    "lr_g": "lr",
-    "weight_decay_g": "weight_decay",
-    "batch_size": "batch_size",
-    "lr_d": "discriminator_lr",
-    "weight_decay_d": "discriminator_weight_decay",
-    "d_steps_per_g_step": "discriminator_steps",
-    "grad_penalty": "discriminator_gradient_penalty",
-    "lambda": "adversarial_weight",
-    "beta1": "adam_beta1",
-    "mlp_width": "discriminator_width",
-    "mlp_depth": "discriminator_depth",
-    "mlp_dropout": "discriminator_dropout",
-}
-
+    "lr_g": "lr", "weight_decay_g": "weight_decay", "batch_size": "batch_size",
+    "lr_d": "discriminator_lr", "weight_decay_d": "discriminator_weight_decay",
+    "d_steps_per_g_step": "discriminator_steps", "grad_penalty": "discriminator_gradient_penalty",
+    "lambda": "adversarial_weight", **_DISCRIMINATOR,
+}  # fmt: skip
 # ADRMX draws "weight_decay" and does not use it.
 _OWN_OPTIMISERS = ("DANN", "CDANN", "ADRMX")
 
@@ -61,109 +51,52 @@ ALGORITHM_NAMES: dict[str, Published] = {
         ("MTL", "mtl", {"mtl_ema": "ema"}),
         ("SagNet", "sagnet", {"sag_w_adv": "adversarial_weight"}),
         ("ARM", "arm", {}),
-        (
-            "VREx",
-            "vrex",
-            {"vrex_lambda": "penalty_weight", "vrex_penalty_anneal_iters": "anneal_steps"},
-        ),
+        ("VREx", "vrex",
+         {"vrex_lambda": "penalty_weight", "vrex_penalty_anneal_iters": "anneal_steps"}),
         ("RSC", "rsc", {"rsc_f_drop_factor": "feature_drop", "rsc_b_drop_factor": "batch_drop"}),
         ("ANDMask", "andmask", {"tau": "tau"}),
         ("SANDMask", "sandmask", {"tau": "tau", "k": "k"}),
         ("Fish", "fish", {"meta_lr": "meta_lr"}),
-        (
-            "Fishr",
-            "fishr",
-            {"lambda": "penalty_weight", "penalty_anneal_iters": "anneal_steps", "ema": "ema"},
-        ),
+        ("Fishr", "fishr",
+         {"lambda": "penalty_weight", "penalty_anneal_iters": "anneal_steps", "ema": "ema"}),
         ("SelfReg", "selfreg", {}),
         ("CausIRL_CORAL", "causirl-coral", _MMD),
         ("CausIRL_MMD", "causirl-mmd", _MMD),
         ("IGA", "iga", {"penalty": "penalty_weight"}),
-        (
-            "IDM",
-            "idm",
-            {
-                "feat_lambda": "representation_weight",
-                "grad_lambda": "gradient_weight",
-                "grad_penalty_anneal_iters": "gradient_warmup",
-                "ema": "gradient_ema",
-            },
-        ),
+        ("IDM", "idm",
+         {"feat_lambda": "representation_weight", "grad_lambda": "gradient_weight",
+          "grad_penalty_anneal_iters": "gradient_warmup", "ema": "gradient_ema"}),
         ("SD", "sd", {"sd_reg": "penalty_weight"}),
-        (
-            "EQRM",
-            "eqrm",
-            {
-                "eqrm_quantile": "quantile",
-                "eqrm_burnin_iters": "burn_in_steps",
-                "eqrm_lr": "burnt_in_lr",
-            },
-        ),
+        ("EQRM", "eqrm",
+         {"eqrm_quantile": "quantile", "eqrm_burnin_iters": "burn_in_steps",
+          "eqrm_lr": "burnt_in_lr"}),
         ("IB_ERM", "ib-erm", _IB),
         ("IB_IRM", "ib-irm", {**_IRM, **_IB}),
         # Added after the paper's table.
-        (
-            "TRM",
-            "trm",
-            {"cos_lambda": "matching_weight", "iters": "anneal_steps", "groupdro_eta": "eta"},
-        ),
+        ("TRM", "trm",
+         {"cos_lambda": "matching_weight", "iters": "anneal_steps", "groupdro_eta": "eta"}),
         ("CAD", "cad", _CAD),
         ("CondCAD", "condcad", _CAD),
-        (
-            "Transfer",
-            "transfer",
-            {
-                "t_lambda": "gap_weight",
-                "delta": "adversary_radius",
-                "d_steps_per_g": "adversary_steps",
-                "lr_d": "adversary_lr",
-            },
-        ),
-        (
-            "RDM",
-            "rdm",
-            {
-                "rdm_lambda": "penalty_weight",
-                "variance_weight": "variance_weight",
-                "rdm_penalty_anneal_iters": "anneal_steps",
-                "rdm_lr": "annealed_lr",
-            },
-        ),
-        (
-            "ADRMX",
-            "adrmx",
-            {
-                "lr": "lr",
-                "batch_size": "batch_size",
-                "cnt_lambda": "contrast_weight",
-                "dclf_lambda": "domain_weight",
-                "rmxd_lambda": "remix_weight",
-                "disc_lambda": "adversarial_weight",
-                "d_steps_per_g_step": "discriminator_steps",
-                "beta1": "adam_beta1",
-                "mlp_width": "discriminator_width",
-                "mlp_depth": "discriminator_depth",
-                "mlp_dropout": "discriminator_dropout",
-            },
-        ),
-        (
-            "ERMPlusPlus",
-            "erm-plus-plus",
-            {"linear_lr": "head_lr", "linear_steps": "head_warmup", "freeze_bn": "freeze_norms"},
-        ),
-        (
-            "URM",
-            "urm",
-            {
-                "urm_adv_lambda": "adversarial_weight",
-                "urm_generator_output": "feature_activation",
-                "urm_discriminator_hidden_layers": "discriminator_hidden_layers",
-                "urm_discriminator_lr": "discriminator_lr",
-                "urm_discriminator_label_smoothing": "label_smoothing",
-            },
-        ),
+        ("Transfer", "transfer",
+         {"t_lambda": "gap_weight", "delta": "adversary_radius",
+          "d_steps_per_g": "adversary_steps", "lr_d": "adversary_lr"}),
+        ("RDM", "rdm",
+         {"rdm_lambda": "penalty_weight", "variance_weight": "variance_weight",
+          "rdm_penalty_anneal_iters": "anneal_steps", "rdm_lr": "annealed_lr"}),
+        ("ADRMX", "adrmx",
+         {"lr": "lr", "batch_size": "batch_size", "cnt_lambda": "contrast_weight",
+          "dclf_lambda": "domain_weight", "rmxd_lambda": "remix_weight",
+          "disc_lambda": "adversarial_weight", "d_steps_per_g_step": "discriminator_steps",
+          **_DISCRIMINATOR}),
+        ("ERMPlusPlus", "erm-plus-plus",
+         {"linear_lr": "head_lr", "linear_steps": "head_warmup", "freeze_bn": "freeze_norms"}),
+        ("URM", "urm",
+         {"urm_adv_lambda": "adversarial_weight", "urm_generator_output": "feature_activation",
+          "urm_discriminator_hidden_layers": "discriminator_hidden_layers",
+          "urm_discriminator_lr": "discriminator_lr",
+          "urm_discriminator_label_smoothing": "label_smoothing"}),
     ]
-}
+}  # fmt: skip
 
 
 class PublishedDataset(NamedTuple):
