@@ -1,16 +1,10 @@
-"""Count the cores and the memory, split work across cores, and start processes.
-
-A process that `start_process` starts runs its own program instead of a copy of the caller's, so a
-script that starts one needs no `if __name__ == "__main__"`.
-"""
+"""Count the cores and the memory, and split work across cores."""
 
 from __future__ import annotations
 
 import contextlib
 import operator
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -23,8 +17,6 @@ Result = TypeVar("Result")
 LIMIT = "OMP_NUM_THREADS"
 # An upper limit on threads: starting too many would end the process.
 MOST_THREADS = 1024
-# The number of cores that this process may use; None for all of them.
-_share: int | None = None
 
 
 def cores() -> int:
@@ -43,24 +35,9 @@ def checked_threads(threads: int | None) -> int | None:
 
 
 def allowed_threads() -> int:
-    """Return the number of threads this process may use: `OMP_NUM_THREADS`, within its share."""
-    asked = os.environ.get(LIMIT, "")
-    return max(1, min(int(asked) if asked.isdecimal() else cores(), _share or cores()))
-
-
-@contextlib.contextmanager
-def share_of_cores(count: int) -> Iterator[None]:
-    """Limit this process to `count` threads within the context; other processes use the rest."""
-    from threadpoolctl import threadpool_info, threadpool_limits
-
-    global _share
-    before, _share = _share, count
-    now = max((library["num_threads"] for library in threadpool_info()), default=count)
-    try:
-        with threadpool_limits(limits=min(count, now)):
-            yield
-    finally:
-        _share = before
+    """Return the number of threads this process may use: its cores, at most `OMP_NUM_THREADS`."""
+    limit = os.environ.get(LIMIT, "")
+    return min(int(limit), cores()) if limit.isdecimal() and int(limit) else cores()
 
 
 @contextlib.contextmanager
@@ -91,20 +68,6 @@ def side_by_side(tasks: Sequence[Callable[[], Result]]) -> Iterator[Result]:
             yield from pool.map(operator.call, tasks)
 
 
-def start_process(program: str, *, new_session: bool = False) -> subprocess.Popen[bytes]:
-    """Start Python with the source text of a program, which can import whatever the caller can.
-
-    With `new_session`, Ctrl-C in the terminal does not reach the process.
-    """
-    return subprocess.Popen(
-        [sys.executable, "-c", program],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        start_new_session=new_session,
-    )
-
-
 def choose_workers(asked: int | None, memory_of_one: int) -> int:
     """Return how many processes to run: one per core, if the memory suffices.
 
@@ -118,19 +81,14 @@ def choose_workers(asked: int | None, memory_of_one: int) -> int:
 
 
 def threads_of_each(workers: int) -> int:
-    """Return the threads per process: its share of the cores, at most OMP_NUM_THREADS."""
-    share = max(1, cores() // workers)
-    said = os.environ.get("OMP_NUM_THREADS", "")
-    return min(share, int(said)) if said.isdecimal() and int(said) else share
+    """Return the threads per process: its share of the cores, at most `OMP_NUM_THREADS`."""
+    return min(max(1, cores() // workers), allowed_threads())
 
 
 def available_memory() -> int | None:
     """Return the memory in bytes available without swapping, or None if unknown."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
     return None

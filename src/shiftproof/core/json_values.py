@@ -5,6 +5,7 @@ Files are untrusted: their values are checked before anything is built from them
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import types
@@ -16,48 +17,73 @@ from typing import Any, Literal, TypeVar, Union
 
 from shiftproof.core.text import listed, quoted
 
+# What `typing.get_origin` returns for `a | b` and for `Union[a, b]`.
+_UNIONS = (Union, types.UnionType)
 
-def conform(value: Any, kind: Any, where: str) -> None:
-    """Raise `ValueError` with the location of the mismatch unless a JSON value has a type.
 
-    ``kind`` is a type such as `tuple[str, ...]` (a list in JSON), `Mapping[str, int]`, a union or
-    a `Literal`; a dictionary of names and types stands for an object with exactly these keys.
-    Numbers must be finite, and strings encodable (see `is_text`).
+def rebuilt(kind: Any, value: Any, where: str = "the value") -> Any:
+    """Convert a JSON value to a type, or raise `ValueError` with the location of the mismatch.
+
+    `kind` is a number, text, tuple (a list in JSON), mapping, union or `Literal` type, or a
+    dataclass with fields of such types; a dictionary of names and types stands for an object with
+    exactly these keys.  Numbers must be finite, and strings encodable (see `is_text`).  Fields of a
+    dataclass that are at their default may be absent, and those that are not compared must be.
+
+    >>> rebuilt(tuple[float, ...] | None, [1, 2.5]), rebuilt(Mapping[str, int], {"a": 1})
+    ((1, 2.5), {'a': 1})
     """
     if kind is Any:
-        return
+        return value
     if isinstance(kind, dict):
-        conform_fields(value, kind, where)
-        return
+        return conform_fields(value, kind, where)
+    if isinstance(kind, type) and is_dataclass(kind):
+        types_of_fields, optional = _declared(kind)
+        return kind(**conform_fields(value, types_of_fields, where, optional))
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (Union, types.UnionType):
-        if not any(_is(value, each) for each in inner):
-            raise ValueError(f"{where} must be {kind}, not {_shown(value)}")
-    elif origin is tuple:
-        _require(isinstance(value, list), value, "a list", where)
-        for position, item in enumerate(value):
-            conform(item, inner[0], f"{where}[{position}]")
-    elif origin is not None and origin is not Literal:
-        _require(isinstance(value, dict), value, "an object", where)
-        for name, item in value.items():
-            conform(name, inner[0], f"a key of {where}")
-            conform(item, inner[1], f"{where}.{name}")
-    else:
-        wanted = f"one of {listed(inner)}" if origin is Literal else f"a finite {kind.__name__}"
-        _require(_is(value, kind), value, wanted, where)
+    if origin in _UNIONS:
+        for alternative in inner:
+            with contextlib.suppress(ValueError):
+                return rebuilt(alternative, value, where)
+        raise _mismatch(value, str(kind), where)
+    if origin in (tuple, Sequence):
+        kinds = inner
+        if isinstance(value, list) and (origin is Sequence or Ellipsis in inner):
+            kinds = (inner[0],) * len(value)
+        if not isinstance(value, list) or len(value) != len(kinds):
+            raise _mismatch(value, "a list", where)
+        items = enumerate(zip(kinds, value, strict=True))
+        return tuple(
+            rebuilt(part, item, f"{where}[{position}]") for position, (part, item) in items
+        )
+    if origin is Mapping:
+        if not isinstance(value, dict):
+            raise _mismatch(value, "an object", where)
+        return {
+            rebuilt(inner[0], name, f"a key of {where}"): rebuilt(inner[1], item, f"{where}.{name}")
+            for name, item in value.items()
+        }
+    if not _is(value, kind):
+        expected = f"one of {listed(inner)}" if origin is Literal else f"a finite {kind.__name__}"
+        raise _mismatch(value, expected, where)
+    return value
+
+
+def conform(value: Any, kind: Any, where: str) -> None:
+    """Raise `ValueError` unless `rebuilt` can convert a JSON value to a type."""
+    rebuilt(kind, value, where)
 
 
 def conform_fields(
     value: Any, fields: Mapping[str, Any], where: str, optional: Collection[str] = ()
-) -> None:
-    """Raise unless a value is an object with these keys; those in ``optional`` may be absent."""
-    _require(isinstance(value, dict), value, "an object", where)
+) -> dict[str, Any]:
+    """Return the converted items of an object with these keys; `optional` ones may be absent."""
+    if not isinstance(value, dict):
+        raise _mismatch(value, "an object", where)
     if unknown := value.keys() - fields.keys():
         raise ValueError(f"{where} has unknown keys: {listed(sorted(unknown))}")
     if absent := fields.keys() - value.keys() - set(optional):
         raise ValueError(f"{where} lacks {listed(sorted(absent))}")
-    for name, item in value.items():
-        conform(item, fields[name], f"{where}.{name}")
+    return {name: rebuilt(fields[name], item, f"{where}.{name}") for name, item in value.items()}
 
 
 def is_text(value: Any) -> bool:
@@ -78,65 +104,9 @@ def _is(value: Any, kind: Any) -> bool:
     return isinstance(value, kind)
 
 
-def _require(holds: bool, value: Any, wanted: str, where: str) -> None:
-    if not holds:
-        raise ValueError(f"{where} must be {wanted}, not {_shown(value)}")
-
-
-def _shown(value: Any) -> str:
-    return quoted(value) if isinstance(value, str) else quoted(str(type(value).__name__))
-
-
-def rebuilt(kind: Any, value: Any) -> Any:
-    """Convert a JSON value to the type `kind`, or raise `ValueError` if it does not fit.
-
-    `kind` is a number, text, tuple, mapping or union type, or a dataclass with fields of such
-    types, including nested dataclasses.
-
-    >>> rebuilt(tuple[float, ...] | None, [1, 2.5]), rebuilt(Mapping[str, int], {"a": 1})
-    ((1, 2.5), {'a': 1})
-    """
-    if is_dataclass(kind):
-        return _dataclass(kind, value)
-    origin, inner = typing.get_origin(kind), typing.get_args(kind)
-    if origin in (Union, types.UnionType):
-        for each in inner:
-            try:
-                return rebuilt(each, value)
-            except ValueError:
-                continue
-        raise ValueError(f"{value!r} is not {kind}")
-    if origin is tuple or origin is Sequence:
-        _fits(isinstance(value, list), kind, value)
-        if origin is tuple and Ellipsis not in inner:
-            _fits(len(value) == len(inner), kind, value)
-            return tuple(map(rebuilt, inner, value))
-        return tuple(rebuilt(inner[0], item) for item in value)
-    if origin is Mapping:
-        _fits(isinstance(value, dict), kind, value)
-        return {rebuilt(inner[0], key): rebuilt(inner[1], item) for key, item in value.items()}
-    if origin is Literal:
-        _fits(value in inner, kind, value)
-        return value
-    _fits(_is(value, kind), kind, value)
-    return value
-
-
-def _dataclass(kind: Any, value: Any) -> Any:
-    names = {field.name for field in fields(kind)}
-    _fits(isinstance(value, dict) and value.keys() == names, kind, value)
-    hints = _hints(kind)
-    return kind(**{name: rebuilt(hints[name], value[name]) for name in names})
-
-
-@cache
-def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
-
-
-def _fits(holds: bool, kind: Any, value: Any) -> None:
-    if not holds:
-        raise ValueError(f"{value!r:.60} is not {kind}")
+def _mismatch(value: Any, expected: str, where: str) -> ValueError:
+    text = quoted(value if isinstance(value, str) else type(value).__name__)
+    return ValueError(f"{where} must be {expected}, not {text}")
 
 
 def stored_fields(value: Any) -> dict[str, Any]:
@@ -154,12 +124,16 @@ T = TypeVar("T")
 
 def from_stored(kind: type[T], value: Any, where: str) -> T:
     """Return the dataclass whose `stored_fields` are given; raise `ValueError` if they are not."""
-    hints: dict[str, Any] = typing.get_type_hints(kind)
-    stored = _stored(kind)
+    dataclass: T = rebuilt(kind, value, where)
+    return dataclass
+
+
+@cache
+def _declared(kind: Any) -> tuple[dict[str, Any], list[str]]:
+    """Return the types of the stored fields of a dataclass, and which have defaults."""
+    hints, stored = typing.get_type_hints(kind), _stored(kind)
     optional = [field.name for field in stored if _default(field) is not MISSING]
-    conform_fields(value, {field.name: hints[field.name] for field in stored}, where, optional)
-    items = {name: tuple(x) if isinstance(x, list) else x for name, x in value.items()}
-    return kind(**items)
+    return {field.name: hints[field.name] for field in stored}, optional
 
 
 def _stored(kind: Any) -> list[Field[Any]]:
