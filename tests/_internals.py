@@ -164,9 +164,7 @@ _NAMES = {
     "matching.pdm": "pdm_by_class",
     "matching.term": "MatchInputs MatchingTerm gradients representations",
     "metrics.base": "Estimate Scale scores worst_scores",
-    "metrics.calibration": (
-        "fitted_intercept fitted_number_intercept fitted_number_slope fitted_slope"
-    ),
+    "metrics.calibration": "fitted_intercept fitted_slope",
     "metrics.classification": "share_estimate",
     "metrics.outputs": "NumberOutputs Outputs",
     "metrics.regression": "COVERAGE",

@@ -72,7 +72,7 @@ def test_the_slope_is_that_of_a_logistic_regression() -> None:
     p, y = sample(2)
     odds = np.log(p[:, 1] / p[:, 0])
     model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(odds[:, None], y)
-    found = fitted_slope(p, y)
+    found = fitted_slope(Outputs(p, y))
     assert found is not None
     assert found.value == pytest.approx(model.coef_[0, 0], rel=1e-4)
     share = model.predict_proba(odds[:, None])[:, 1]
@@ -96,7 +96,7 @@ def test_calibrated_probabilities_have_slope_one(classes: int) -> None:
     logits = rng.standard_normal((20_000, classes))
     p = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     y = (rng.random(len(p))[:, None] > p.cumsum(axis=1)).sum(axis=1)
-    fitted = fitted_slope(p, y)
+    fitted = fitted_slope(Outputs(p, y))
     assert fitted is not None
     assert fitted.value == pytest.approx(1, abs=3 * fitted.variance**0.5)
     assert scores(p, y)["calibration_error"] < 0.02
@@ -109,7 +109,7 @@ def test_the_intercept_makes_the_mean_probability_the_share() -> None:
     """The score equation of a alone: Σ (y − p(a)) = 0."""
     p, y = sample(2)
     y[:40] = 1
-    found = fitted_intercept(p, y)
+    found = fitted_intercept(Outputs(p, y))
     assert found is not None
     odds = np.log(p[:, 1] / p[:, 0]) + found.value
     moved = 1 / (1 + np.exp(-odds))

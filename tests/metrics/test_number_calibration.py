@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from _internals import fitted_number_intercept, fitted_number_slope
+from _internals import fitted_intercept, fitted_slope
 from sklearn.linear_model import LinearRegression
 
 from shiftproof.metrics import METRICS, NumberOutputs
@@ -37,15 +37,15 @@ def test_its_variance_is_the_sandwich_with_leave_one_out_residuals():
     hat = np.einsum("ij,jk,ik->i", x, inverse, x)
     rest = (labels - x @ inverse @ x.T @ labels) / (1 - hat)
     hc3 = inverse @ (x.T * rest**2) @ x @ inverse
-    assert fitted_number_slope(predicted, labels).variance == pytest.approx(hc3[1, 1])
+    assert fitted_slope(NumberOutputs(predicted, labels)).variance == pytest.approx(hc3[1, 1])
 
 
 def test_intervals_hold_the_truth_where_errors_differ_in_spread():
     slopes, levels = [], []
     for seed in range(600):
         predicted, labels = drawn(seed)
-        slope = fitted_number_slope(predicted, labels)
-        level = fitted_number_intercept(predicted, labels)
+        slope = fitted_slope(NumberOutputs(predicted, labels))
+        level = fitted_intercept(NumberOutputs(predicted, labels))
         slopes.append(abs(slope.value - 0.7) < 1.96 * slope.variance**0.5)
         levels.append(abs(level.value - 3) < 1.96 * level.variance**0.5)
     assert np.mean(slopes) == pytest.approx(0.95, abs=0.035)

@@ -20,6 +20,8 @@ al. (2019), *Calibration: the Achilles heel of predictive analytics*.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs
@@ -28,63 +30,73 @@ from shiftproof.statistics.recalibration import Fitted, first_coefficient
 # Probabilities are clipped to this before the logarithm, so that one certain error is not infinite.
 SMALLEST = 1e-15
 BINS = 10
+Fit = Callable[[AnyOutputs], Fitted | None]
 
 
-def slope_fit(own: AnyOutputs) -> Fitted | None:
-    """Return the calibration slope with its sampling variance; None if one is not finite."""
-    fit = fitted_number_slope if isinstance(own, NumberOutputs) else fitted_slope
-    return _with_error(fit(own[0], own.labels), own)
+def value_of(fit: Fit) -> Callable[[AnyOutputs], float | None]:
+    """Return the metric that is the value of a fit; None if it is undefined."""
+
+    def score(outputs: AnyOutputs) -> float | None:
+        fitted = fit(outputs)
+        return None if fitted is None else fitted.value
+
+    return score
 
 
-def intercept_fit(own: AnyOutputs) -> Fitted | None:
-    """Return the calibration intercept with its sampling variance; None if undefined."""
-    fit = fitted_number_intercept if isinstance(own, NumberOutputs) else fitted_intercept
-    return _with_error(fit(own[0], own.labels), own)
+def with_error(fit: Fit) -> Fit:
+    """Return a fit that is None without a sampling error, for which numbers need three rows."""
+
+    def additive(outputs: AnyOutputs) -> Fitted | None:
+        few = isinstance(outputs, NumberOutputs) and len(outputs.labels) < 3
+        fitted = fit(outputs)
+        return None if fitted is None or few or not fitted.variance > 0 else fitted
+
+    return additive
 
 
-def slope(own: AnyOutputs) -> float | None:
-    """Return the calibration slope; None for separated classes or equal predictions."""
-    fit = fitted_number_slope if isinstance(own, NumberOutputs) else fitted_slope
-    fitted = fit(own[0], own.labels)
-    return None if fitted is None else fitted.value
+def fitted_slope(outputs: AnyOutputs) -> Fitted | None:
+    """Return the calibration slope; None for separated classes or equal predictions.
 
-
-def intercept(own: AnyOutputs) -> float | None:
-    """Return the calibration intercept; None if it is undefined."""
-    if isinstance(own, NumberOutputs):
-        return float((own.labels - own.predicted).mean())
-    fitted = fitted_intercept(own.probabilities, own.labels)
-    return None if fitted is None else fitted.value
-
-
-def _with_error(fitted: Fitted | None, own: AnyOutputs) -> Fitted | None:
-    """Return a fit if it has a sampling error, for which numbers need three rows."""
-    few = isinstance(own, NumberOutputs) and len(own.labels) < 3
-    return None if fitted is None or few or not fitted.variance > 0 else fitted
-
-
-def fitted_slope(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | None:
-    """Return the calibration slope with its sampling variance."""
-    present, codes = np.unique(labels, return_inverse=True)
+    >>> fitted_slope(NumberOutputs(np.arange(4.0), 2 * np.arange(4.0) + 1)).value
+    2.0
+    """
+    if isinstance(outputs, NumberOutputs):
+        return _least_squares_slope(outputs.predicted, outputs.labels)
+    present, codes = np.unique(outputs.labels, return_inverse=True)
     if len(present) == 1:
         return None
-    likely = np.log(np.clip(probabilities[:, present], SMALLEST, 1))
+    likely = np.log(np.clip(outputs.probabilities[:, present], SMALLEST, 1))
     n, classes = likely.shape
     design = np.zeros((n, classes, classes))
     design[:, :, 0] = likely
     design[:, 1:, 1:] = np.eye(classes - 1)  # the first class has intercept 0
-    start = np.zeros(classes)
-    start[0] = 1
-    return first_coefficient(design, np.zeros_like(likely), codes, start)
+    return first_coefficient(design, np.zeros_like(likely), codes, np.eye(classes)[0])
 
 
-def fitted_intercept(probabilities: np.ndarray, labels: np.ndarray) -> Fitted | None:
-    """Return the calibration in the large with its sampling variance."""
-    if probabilities.shape[1] != 2 or len(np.unique(labels)) == 1:
+def fitted_intercept(outputs: AnyOutputs) -> Fitted | None:
+    """Return the calibration in the large; None for one class, or more than two."""
+    labels = outputs.labels
+    if isinstance(outputs, NumberOutputs):
+        errors = labels - outputs.predicted
+        variance = float(errors.var(ddof=1)) / len(errors) if len(errors) > 1 else 0.0
+        return Fitted(float(errors.mean()), variance)
+    if outputs.probabilities.shape[1] != 2 or len(np.unique(labels)) == 1:
         return None
-    likely = np.log(np.clip(probabilities, SMALLEST, 1))
+    likely = np.log(np.clip(outputs.probabilities, SMALLEST, 1))
     design = np.tile(np.array([[0.0], [1.0]]), (len(labels), 1, 1))
     return first_coefficient(design, likely, labels, np.zeros(1))
+
+
+def _least_squares_slope(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:
+    n = len(labels)
+    centred = predicted - predicted.mean()
+    total = float(centred @ centred)
+    if n < 3 or total <= 1e-24 * n * max(float(np.square(predicted).max()), 1e-300):
+        return None
+    slope = float(centred @ labels) / total
+    leverage = 1 / n + centred**2 / total
+    rest = (labels - labels.mean() - slope * centred) / np.maximum(1 - leverage, 1e-9)
+    return Fitted(slope, float(np.square(centred * rest).sum()) / total**2)
 
 
 def expected_error(own: Outputs) -> float:
@@ -101,28 +113,3 @@ def expected_error(own: Outputs) -> float:
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
     return float(np.abs(gaps).sum() / len(own.labels))
-
-
-def fitted_number_slope(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:
-    """Return the calibration slope with its sampling variance.
-
-    >>> fitted_number_slope(np.arange(4.0), 2 * np.arange(4.0) + 1).value
-    2.0
-    """
-    n = len(labels)
-    centred = predicted - predicted.mean()
-    total = float(centred @ centred)
-    if n < 3 or total <= 1e-24 * n * max(float(np.square(predicted).max()), 1e-300):
-        return None
-    slope = float(centred @ labels) / total
-    leverage = 1 / n + centred**2 / total
-    rest = (labels - labels.mean() - slope * centred) / np.maximum(1 - leverage, 1e-9)
-    return Fitted(slope, float(np.square(centred * rest).sum()) / total**2)
-
-
-def fitted_number_intercept(predicted: np.ndarray, labels: np.ndarray) -> Fitted | None:
-    """Return the mean of labels minus predictions, with its sampling variance."""
-    errors = labels - predicted
-    if len(errors) < 2:
-        return None
-    return Fitted(float(errors.mean()), float(errors.var(ddof=1)) / len(errors))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from shiftproof.core.types import CLASSIFICATION, REGRESSION
-from shiftproof.metrics import calibration, classification as classes, regression as numbers
+from shiftproof.metrics import classification as classes, regression as numbers
 from shiftproof.metrics.base import (
     LOG_ODDS,
     LOGARITHM,
@@ -16,34 +16,34 @@ from shiftproof.metrics.base import (
     UNEXPLAINED,
     Metric,
 )
+from shiftproof.metrics.calibration import (
+    expected_error,
+    fitted_intercept,
+    fitted_slope,
+    value_of,
+    with_error,
+)
 from shiftproof.metrics.classification import jackknifed
 from shiftproof.metrics.regression import COVERAGE_LEVEL, coverage_estimates
 
-BOTH, NUMBERS = (CLASSIFICATION, REGRESSION), (REGRESSION,)
+NUMBERS = (REGRESSION,)
+SHARES: dict[str, Any] = {"scale": LOG_ODDS, "unit": SHARE}
+ODDS: dict[str, Any] = {"scale": LOG_ODDS, "in_card": False}
 LOSS: dict[str, Any] = {"best": LOWER, "scale": LOGARITHM}
 ERROR: dict[str, Any] = {"tasks": NUMBERS, "unit": OF_LABEL, **LOSS}
+FIT: dict[str, Any] = {"tasks": (CLASSIFICATION, REGRESSION), "in_card": False}
 
-METRICS.register("accuracy")(
-    Metric(classes.accuracy, scale=LOG_ODDS, additive=classes.additive_accuracy, unit=SHARE)
-)
+METRICS.register("accuracy")(Metric(classes.accuracy, additive=classes.additive_accuracy, **SHARES))
 METRICS.register("balanced_accuracy")(
-    Metric(
-        classes.balanced_accuracy,
-        scale=LOG_ODDS, additive=classes.additive_balanced_accuracy, unit=SHARE,
-    )
-)  # fmt: skip
+    Metric(classes.balanced_accuracy, additive=classes.additive_balanced_accuracy, **SHARES)
+)
 METRICS.register("auroc")(
     Metric(classes.auroc, scale=LOG_ODDS, additive=classes.additive_auroc, title="AUROC")
 )
 METRICS.register("average_precision")(
-    Metric(
-        classes.average_precision,
-        scale=LOG_ODDS, additive=jackknifed(classes.average_precision), in_card=False,
-    )
-)  # fmt: skip
-METRICS.register("f1")(
-    Metric(classes.f1, scale=LOG_ODDS, additive=jackknifed(classes.f1), title="F1", in_card=False)
+    Metric(classes.average_precision, additive=jackknifed(classes.average_precision), **ODDS)
 )
+METRICS.register("f1")(Metric(classes.f1, additive=jackknifed(classes.f1), title="F1", **ODDS))
 METRICS.register("log_loss")(
     Metric(classes.log_loss, additive=classes.additive_log_loss, in_card=False, **LOSS)
 )
@@ -58,21 +58,16 @@ METRICS.register("rmse")(
     Metric(numbers.rmse, additive=numbers.additive_rmse, title="RMSE", **ERROR)
 )
 METRICS.register("calibration_slope")(
-    Metric(calibration.slope, tasks=BOTH, best=1, additive=calibration.slope_fit, in_card=False)
+    Metric(value_of(fitted_slope), best=1, additive=with_error(fitted_slope), **FIT)
 )
 METRICS.register("calibration_intercept")(
-    Metric(
-        calibration.intercept,
-        tasks=BOTH, best=0, additive=calibration.intercept_fit, in_card=False,
-    )
-)  # fmt: skip
+    Metric(value_of(fitted_intercept), best=0, additive=with_error(fitted_intercept), **FIT)
+)
 METRICS.register("calibration_error")(
     Metric(
-        calibration.expected_error,
-        best=LOWER, scale=LOG_ODDS, unit=SHARE,
-        additive=jackknifed(calibration.expected_error, by_class=False),
+        expected_error, best=LOWER, additive=jackknifed(expected_error, by_class=False), **SHARES
     )
-)  # fmt: skip
+)
 METRICS.register("interval_coverage")(
     Metric(
         lambda _: None,

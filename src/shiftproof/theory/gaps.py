@@ -12,6 +12,7 @@ import math
 from collections.abc import Sequence
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.theory import checks
 from shiftproof.theory.shifts import second_moment
 from shiftproof.theory.statement import (
     BOUNDED,
@@ -24,14 +25,6 @@ from shiftproof.theory.statement import (
     TRAINING_INDEPENDENT,
     Bound,
     TailBound,
-    check_level,
-    count,
-    distances,
-    information,
-    informations,
-    nonnegative,
-    positive,
-    printed,
 )
 
 LIPSCHITZ_IN_WEIGHTS = "The loss is β′-Lipschitz in the hypothesis, in the metric of the distances."
@@ -47,9 +40,9 @@ def expected_source_gap(information_per_domain: Sequence[float], loss_bound: flo
     0.15
     """
     return Bound(
-        printed("Theorem III.2"),
+        "Theorem III.2",
         "|E[L_s(W)] − E[L(W)]|",
-        mean_root(information_per_domain, loss_bound),
+        _mean_root(information_per_domain, loss_bound),
         (BOUNDED, SAME_LAW),
     )
 
@@ -66,9 +59,9 @@ def source_gap(
         loss_bound: M.
         spread: E|L_D(W) − L(W)| for a domain D independent of W; `expected_target_gap` bounds it.
     """
-    scale = mean_root(information_per_domain, loss_bound)
-    scale += nonnegative("the spread of risks over domains", spread)
-    return TailBound(printed("Theorem III.2"), "|L_s(W) − L(W)|", scale, 1, (BOUNDED, SAME_LAW))
+    scale = _mean_root(information_per_domain, loss_bound)
+    scale += checks.nonnegative("the spread of risks over domains", spread)
+    return TailBound("Theorem III.2", "|L_s(W) − L(W)|", scale, 1, (BOUNDED, SAME_LAW))
 
 
 def learned_information(
@@ -93,12 +86,10 @@ def learned_information(
         initial_information: I(W_0;D_i).
         per_domain: whether the information is that of the gradient of domain i alone.
     """
-    steps = informations("the information of a step", information_per_step)
-    start = information("the information of the initial weights", initial_information)
+    steps = checks.amounts("the information of a step", information_per_step)
+    start = checks.nonnegative("the information of the initial weights", initial_information)
     needs = (TRAINING_INDEPENDENT, FRESH_BATCHES) if per_domain else (UNITED_UPDATES,)
-    return Bound(
-        printed("Theorem III.3"), "I(W_T;D_i)", start + math.fsum(steps), (UNSEEN_START, *needs)
-    )
+    return Bound("Theorem III.3", "I(W_T;D_i)", start + math.fsum(steps), (UNSEEN_START, *needs))
 
 
 def expected_source_gap_wasserstein(
@@ -109,17 +100,15 @@ def expected_source_gap_wasserstein(
     For the discrete metric, W is the total variation and β′ = M; with `expected_variation` this is
     `expected_source_gap` again.
     """
-    moved = distances("a Wasserstein distance", distance_per_domain)
-    value = positive("the Lipschitz constant", lipschitz) * math.fsum(moved) / len(moved)
-    return Bound(
-        printed("Theorem III.4"), "|E[L_s(W)] − E[L(W)]|", value, (LIPSCHITZ_IN_WEIGHTS, SAME_LAW)
-    )
+    moved = checks.amounts("a Wasserstein distance", distance_per_domain)
+    value = checks.positive("the Lipschitz constant", lipschitz) * math.fsum(moved) / len(moved)
+    return Bound("Theorem III.4", "|E[L_s(W)] − E[L(W)]|", value, (LIPSCHITZ_IN_WEIGHTS, SAME_LAW))
 
 
-def mean_root(information_per_domain: Sequence[float], loss_bound: float) -> float:
+def _mean_root(information_per_domain: Sequence[float], loss_bound: float) -> float:
     """Return (1/m) Σᵢ √(M² Iᵢ / 2), a term of the information bounds on training domains."""
-    known = informations("the information about a domain", information_per_domain)
-    bound = positive("the bound of the loss", loss_bound)
+    known = checks.amounts("the information about a domain", information_per_domain)
+    bound = checks.positive("the bound of the loss", loss_bound)
     return bound * math.fsum(math.sqrt(value / 2) for value in known) / len(known)
 
 
@@ -144,7 +133,7 @@ def target_gap(shift: float, subgaussian: float) -> TailBound:
     """
     scale = _deviation(shift, subgaussian)
     needs = (SUBGAUSSIAN, SAME_LAW, FIXED)
-    return TailBound(printed("Theorem III.5"), "|L_t(w) − L(w)|", scale, 1, needs)
+    return TailBound("Theorem III.5", "|L_t(w) − L(w)|", scale, 1, needs)
 
 
 def target_gap_independent(shift: float, subgaussian: float, domains: int) -> TailBound:
@@ -152,9 +141,9 @@ def target_gap_independent(shift: float, subgaussian: float, domains: int) -> Ta
 
     For one domain (m′ = 1), no independence is needed.
     """
-    scale = _deviation(shift, subgaussian) / math.sqrt(count("test domains", domains))
+    scale = _deviation(shift, subgaussian) / math.sqrt(checks.count("test domains", domains))
     needs = (SUBGAUSSIAN, SAME_LAW, FIXED, TEST_INDEPENDENT)
-    return TailBound(printed("Theorem A.14"), "|L_t(w) − L(w)|", scale, 2, needs)
+    return TailBound("Theorem A.14", "|L_t(w) − L(w)|", scale, 2, needs)
 
 
 def expected_target_gap(covariate_shift: float, loss_bound: float, label_noise: float) -> Bound:
@@ -169,10 +158,10 @@ def expected_target_gap(covariate_shift: float, loss_bound: float, label_noise: 
         loss_bound: M.
         label_noise: L* = min over all f: R → Y of the average risk L(f).
     """
-    moved = _deviation(covariate_shift, positive("the bound of the loss", loss_bound) / 2)
-    value = moved + 2 * nonnegative("the label noise L*", label_noise)
+    moved = _deviation(covariate_shift, checks.positive("the bound of the loss", loss_bound) / 2)
+    value = moved + 2 * checks.nonnegative("the label noise L*", label_noise)
     needs = (BOUNDED, METRIC, SAME_LAW, FIXED, OF_THE_ENCODER)
-    return Bound(printed("Theorem III.6"), "E|L_D(ψ) − L(ψ)|", value, needs)
+    return Bound("Theorem III.6", "E|L_D(ψ) − L(ψ)|", value, needs)
 
 
 def target_gap_representation(
@@ -203,14 +192,14 @@ def target_gap_representation_independent(
         domains: m′.
         reference_risk: L_t(f*) + L(f*).
     """
-    scale = _deviation(covariate_shift, positive("the bound of the loss", loss_bound) / 2)
+    scale = _deviation(covariate_shift, checks.positive("the bound of the loss", loss_bound) / 2)
     return TailBound(
-        printed("Theorem A.15"),
+        "Theorem A.15",
         "L_t(ψ) − L(ψ)",
-        scale / math.sqrt(count("test domains", domains)),
+        scale / math.sqrt(checks.count("test domains", domains)),
         2,
         (BOUNDED, METRIC, SAME_LAW, FIXED, TEST_INDEPENDENT, ONE_REFERENCE),
-        nonnegative("a risk", reference_risk),
+        checks.nonnegative("a risk", reference_risk),
     )
 
 
@@ -226,7 +215,7 @@ def target_gap_wasserstein(
     """
     scale = _transported(mean_squared_distance, lipschitz, domains)
     needs = (LIPSCHITZ_IN_DATA, SAME_LAW, FIXED, TEST_INDEPENDENT)
-    return TailBound(printed("Theorem A.16"), "|L_t(w) − L(w)|", scale, 2, needs)
+    return TailBound("Theorem A.16", "|L_t(w) − L(w)|", scale, 2, needs)
 
 
 def target_gap_representation_wasserstein(
@@ -239,8 +228,8 @@ def target_gap_representation_wasserstein(
     """
     scale = _transported(mean_squared_distance, lipschitz, domains)
     needs = (LIPSCHITZ_BETWEEN, METRIC, SAME_LAW, FIXED, TEST_INDEPENDENT, ONE_REFERENCE)
-    offset = nonnegative("a risk", reference_risk)
-    return TailBound(printed("Theorem A.17"), "L_t(w) − L(w)", scale, 2, needs, offset)
+    offset = checks.nonnegative("a risk", reference_risk)
+    return TailBound("Theorem A.17", "L_t(w) − L(w)", scale, 2, needs, offset)
 
 
 def risk_gap(risk_shift: float, loss_bound: float, domains: int = 1) -> TailBound:
@@ -257,26 +246,26 @@ def risk_gap(risk_shift: float, loss_bound: float, domains: int = 1) -> TailBoun
         domains: m′, the number of test domains, which must be independent of each other.  The text
             uses m′ = 1, which needs no independence.
     """
-    shift = information("the shift of the risk", risk_shift)
-    independent = (TEST_INDEPENDENT,) if count("test domains", domains) > 1 else ()
+    shift = checks.nonnegative("the shift of the risk", risk_shift)
+    independent = (TEST_INDEPENDENT,) if checks.count("test domains", domains) > 1 else ()
     return TailBound(
         "Section A, risk shift (after Theorem A.17)",
         "|L_t(w) − L(w)|",
-        positive("the bound of the loss", loss_bound) * math.sqrt(shift / (2 * domains)),
+        checks.positive("the bound of the loss", loss_bound) * math.sqrt(shift / (2 * domains)),
         2,
         (BOUNDED, SAME_LAW, FIXED, *independent),
     )
 
 
 def _deviation(shift: float, subgaussian: float) -> float:
-    sigma = positive("the sub-Gaussian parameter", subgaussian)
-    return sigma * math.sqrt(2 * information("a shift", shift))
+    sigma = checks.positive("the sub-Gaussian parameter", subgaussian)
+    return sigma * math.sqrt(2 * checks.nonnegative("a shift", shift))
 
 
 def _transported(mean_squared_distance: float, lipschitz: float, domains: int) -> float:
-    squared = nonnegative("a mean squared distance", mean_squared_distance)
-    beta = positive("the Lipschitz constant", lipschitz)
-    return beta * math.sqrt(squared / count("test domains", domains))
+    squared = checks.nonnegative("a mean squared distance", mean_squared_distance)
+    beta = checks.positive("the Lipschitz constant", lipschitz)
+    return beta * math.sqrt(squared / checks.count("test domains", domains))
 
 
 def split_chance(source: TailBound, target: TailBound, gap: float, split: float) -> float:
@@ -284,7 +273,7 @@ def split_chance(source: TailBound, target: TailBound, gap: float, split: float)
 
     The bound is Pr{|L_s − L| ≥ λε} + Pr{|L_t − L| ≥ (1 − λ)ε}, for any λ = `split` in (0, 1).
     """
-    check_level(split)
+    checks.check_level(split)
     return min(1.0, source.chance(split * gap) + target.chance((1 - split) * gap))
 
 
@@ -317,12 +306,12 @@ def combined_gap(
     >>> round(combined_gap([0.02], 0.02, 1.0, 0.0).scale, 6)
     0.582843
     """
-    learned = mean_root(information_per_domain, loss_bound)
+    learned = _mean_root(information_per_domain, loss_bound)
     moved = expected_target_gap(covariate_shift, loss_bound, label_noise).value
     if split is None:
         scale = (math.sqrt(learned + moved) + math.sqrt(moved)) ** 2
     else:
-        check_level(split)
+        checks.check_level(split)
         scale = learned / split + moved / (split * (1 - split))
     return TailBound(
         "Equation (3) (eq:solution)",
@@ -351,8 +340,8 @@ def expected_empirical_gap(
             and all domains have the same weight).
         loss_bound: M.
     """
-    learned = mean_root(information_per_domain, loss_bound)
-    memorised = [mean_root(samples, loss_bound) for samples in information_per_sample]
+    learned = _mean_root(information_per_domain, loss_bound)
+    memorised = [_mean_root(samples, loss_bound) for samples in information_per_sample]
     domains = len(information_per_domain)
     return _expected("Theorem A.18", learned, memorised, domains, BOUNDED)
 
@@ -374,7 +363,7 @@ def empirical_gap(
         domains: m.
         samples: n, for each domain.
     """
-    size = count("training domains", domains) * count("samples", samples)
+    size = checks.count("training domains", domains) * checks.count("samples", samples)
     needs = (BOUNDED, CONDITIONALLY_INDEPENDENT)
     return _concentrated("|L′(W) − L_s(W)|", sample_information, loss_bound, size, needs)
 
@@ -386,7 +375,7 @@ def empirical_gap_to_average(
 
     See `empirical_gap`: more samples per domain do not help here, more domains do.
     """
-    size = count("training domains", domains)
+    size = checks.count("training domains", domains)
     needs = (BOUNDED, SAME_LAW, TRAINING_INDEPENDENT)
     return _concentrated("|L′(W) − L(W)|", sample_information, loss_bound, size, needs)
 
@@ -412,9 +401,9 @@ def _concentrated(
     gap_of: str, sample_information: float, loss_bound: float, size: int, needs: tuple[str, ...]
 ) -> TailBound:
     """Return the tail bound of Lemma A.6 for a mean of `size` independent values in [0, M]."""
-    sigma = positive("the bound of the loss", loss_bound) / (2 * math.sqrt(size))
+    sigma = checks.positive("the bound of the loss", loss_bound) / (2 * math.sqrt(size))
     square = second_moment(sample_information, sigma).value
-    return TailBound(printed("Theorem A.18"), gap_of, math.sqrt(square), 2, needs)
+    return TailBound("Theorem A.18", gap_of, math.sqrt(square), 2, needs)
 
 
 def _expected(
@@ -425,4 +414,4 @@ def _expected(
         raise InvalidValue(f"{domains} domains are given, but samples of {len(memorised)}")
     value = learned + math.fsum(memorised) / len(memorised)
     needs = (loss, SAME_LAW, CONDITIONALLY_INDEPENDENT)
-    return Bound(printed(number), "|E[L′(W)] − E[L(W)]|", value, needs)
+    return Bound(number, "|E[L′(W)] − E[L(W)]|", value, needs)

@@ -2,48 +2,27 @@
 
 These are constructions for Theorem IV.1.  All environments are Gaussian with mean 0, so the
 likelihood of a batch depends only on X Σ⁻¹ Xᵀ, and directions orthogonal to the batch are free.
+Both functions return their covariances [environments, dimensions, dimensions].
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.theory.statement import count
+from shiftproof.theory import checks
 
 Array = npt.NDArray[np.float64]
 # Relative size below which a singular value counts as zero.
 _NEGLIGIBLE = 1e-10
 
 
-@dataclass(frozen=True, eq=False)
-class Environments:
-    """Gaussian environments N(0, Σ), as covariances [environments, dimensions, dimensions]."""
-
-    covariances: Array
-
-    def log_likelihoods(self, points: npt.ArrayLike) -> Array:
-        """Return log p(S = points | D = d) of a batch [points, dimensions] for each d."""
-        x = np.asarray(points, dtype=float)
-        _, logarithms = np.linalg.slogdet(2 * np.pi * self.covariances)
-        squares = np.einsum("bi,dij,bj->d", x, np.linalg.inv(self.covariances), x)
-        return np.asarray(-(len(x) * logarithms + squares) / 2, dtype=float)
-
-    def divergences(self) -> Array:
-        """Return KL(N(0, Σ_d) ‖ N(0, Σ_e)) for all pairs [d, e]."""
-        traces = np.einsum("eij,dji->de", np.linalg.inv(self.covariances), self.covariances)
-        _, logarithms = np.linalg.slogdet(self.covariances)
-        ratios = logarithms[None, :] - logarithms[:, None]
-        return np.asarray((traces - self.covariances.shape[1] + ratios) / 2, dtype=float)
-
-
 def indistinguishable_environments(
     points: npt.ArrayLike, environments: int = 3, stretch: float = 10.0
-) -> Environments:
+) -> Array:
     """Build environments that give the batch the same likelihood (Theorem IV.1, first part).
 
     In a plane orthogonal to the batch, environment k has variances v and 1/v along axes rotated by
@@ -69,18 +48,18 @@ def indistinguishable_environments(
     _, sizes, directions = np.linalg.svd(x)
     rank = int(np.sum(sizes > _NEGLIGIBLE * sizes.max(initial=0.0)))
     plane = directions[rank : rank + 2].T  # orthogonal to the batch
-    number = count("environments", environments)
+    number = checks.count("environments", environments)
     covariances = []
     for angle in np.arange(number) * math.pi / (2 * number):
         turn = np.array([[math.cos(angle), -math.sin(angle)], [math.sin(angle), math.cos(angle)]])
         inside = turn @ np.diag([stretch, 1 / stretch]) @ turn.T
         covariances.append(np.eye(dimensions) + plane @ (inside - np.eye(2)) @ plane.T)
-    return Environments(np.stack(covariances))
+    return np.stack(covariances)
 
 
 def environments_blind_between(
     first: npt.ArrayLike, second: npt.ArrayLike, environments: int = 3
-) -> Environments:
+) -> Array:
     """Build environments in which two batches are equally likely (Theorem IV.1, second part).
 
     Let a be the sum of the positive and −c that of the negative eigenvalues of Δ = X₁ᵀX₁ − X₂ᵀX₂.
@@ -114,8 +93,8 @@ def environments_blind_between(
             " no Gaussian with mean 0 makes both equally likely"
         )
     covariance = (vectors / precision) @ vectors.T
-    scales = 2.0 ** np.arange(count("environments", environments))
-    return Environments(scales[:, None, None] * covariance)
+    scales = 2.0 ** np.arange(checks.count("environments", environments))
+    return np.asarray(scales[:, None, None] * covariance)
 
 
 def _batch(points: npt.ArrayLike) -> Array:

@@ -11,15 +11,8 @@ from __future__ import annotations
 import math
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.theory.statement import (
-    SAME_LAW,
-    Bound,
-    TailBound,
-    information,
-    nonnegative,
-    positive,
-    printed,
-)
+from shiftproof.theory import checks
+from shiftproof.theory.statement import SAME_LAW, Bound, TailBound
 
 SUBGAUSSIAN_PAIR = "f(X, Ȳ) is σ-sub-Gaussian, with Ȳ distributed as Y but independent of X."
 SUBGAUSSIAN_EACH = "f(x, Y) is σ-sub-Gaussian for each x."
@@ -34,9 +27,9 @@ def expectation_gap(shared: float, subgaussian: float) -> Bound:
     >>> round(expectation_gap(0.02, subgaussian=0.5).value, 6)
     0.1
     """
-    sigma = positive("the sub-Gaussian parameter", subgaussian)
-    value = sigma * math.sqrt(2 * information("the information", shared))
-    return Bound(printed("Lemma A.6"), "|E f(X,Y) − E f(X,Ȳ)|", value, (SUBGAUSSIAN_PAIR,))
+    sigma = checks.positive("the sub-Gaussian parameter", subgaussian)
+    value = sigma * math.sqrt(2 * checks.nonnegative("the information", shared))
+    return Bound("Lemma A.6", "|E f(X,Y) − E f(X,Ȳ)|", value, (SUBGAUSSIAN_PAIR,))
 
 
 def second_moment(shared: float, subgaussian: float) -> Bound:
@@ -45,9 +38,9 @@ def second_moment(shared: float, subgaussian: float) -> Bound:
     With KL(Q ‖ P) in place of I(X;Y) it bounds E_Q[(f − E_P f)²] (Lemma A.9, second part).
     log 3 could be ½ log 2, as E exp(λX²) ≤ (1 − 2λσ²)^(−½); the paper's constant is kept.
     """
-    sigma = positive("the sub-Gaussian parameter", subgaussian)
-    value = 4 * sigma**2 * (information("the information", shared) + math.log(3))
-    return Bound(printed("Lemma A.6"), "E[(f(X,Y) − E f(X,Ȳ))²]", value, (SUBGAUSSIAN_EACH,))
+    sigma = checks.positive("the sub-Gaussian parameter", subgaussian)
+    value = 4 * sigma**2 * (checks.nonnegative("the information", shared) + math.log(3))
+    return Bound("Lemma A.6", "E[(f(X,Y) − E f(X,Ȳ))²]", value, (SUBGAUSSIAN_EACH,))
 
 
 def deviation(shared: float, subgaussian: float) -> TailBound:
@@ -57,22 +50,22 @@ def deviation(shared: float, subgaussian: float) -> TailBound:
     third part).
     """
     scale = math.sqrt(second_moment(shared, subgaussian).value)
-    return TailBound(printed("Lemma A.6"), "|f(X,Y) − E f(X,Ȳ)|", scale, 2, (SUBGAUSSIAN_EACH,))
+    return TailBound("Lemma A.6", "|f(X,Y) − E f(X,Ȳ)|", scale, 2, (SUBGAUSSIAN_EACH,))
 
 
 def exponential_square(rate: float, subgaussian: float) -> Bound:
     """Bound E exp(λX²) ≤ 1 + 8λσ² for 0 ≤ λ < 1/(4σ²) (Lemma A.7)."""
-    sigma = positive("the sub-Gaussian parameter", subgaussian)
-    scaled = nonnegative("the rate λ", rate) * sigma**2
+    sigma = checks.positive("the sub-Gaussian parameter", subgaussian)
+    scaled = checks.nonnegative("the rate λ", rate) * sigma**2
     if not scaled < 1 / 4:
         raise InvalidValue(f"the rate λ must be below 1/(4σ²) = {1 / (4 * sigma**2)}, not {rate}")
-    return Bound(printed("Lemma A.7"), "E exp(λX²)", 1 + 8 * scaled, (CENTRED,))
+    return Bound("Lemma A.7", "E exp(λX²)", 1 + 8 * scaled, (CENTRED,))
 
 
 def variation(divergence: float) -> Bound:
     """Bound TV(P, Q) ≤ √(KL(Q ‖ P) / 2) (Pinsker's inequality, Lemma A.11)."""
-    value = math.sqrt(nonnegative("a divergence", divergence) / 2)
-    return Bound(printed("Lemma A.11"), "TV(P, Q)", value, ())
+    value = math.sqrt(checks.nonnegative("a divergence", divergence) / 2)
+    return Bound("Lemma A.11", "TV(P, Q)", value, ())
 
 
 def expected_variation(shared: float) -> Bound:
@@ -80,14 +73,14 @@ def expected_variation(shared: float) -> Bound:
 
     Under the discrete metric the Wasserstein distance is the total variation.
     """
-    value = math.sqrt(information("the information", shared) / 2)
+    value = math.sqrt(checks.nonnegative("the information", shared) / 2)
     return Bound("Equation (2) (eq:wass_reduce)", "E_D TV(P_{W|D}, P_W)", value, ())
 
 
 def expected_squared_variation(shared: float) -> Bound:
     """Bound E_D TV²(P_{Z|D}, P_Z) ≤ I(Z;D) / 2 (Theorems A.16, A.17, discrete metric)."""
-    value = information("the information", shared) / 2
-    return Bound(printed("Theorem A.16"), "E_D TV²(P_{Z|D}, P_Z)", value, ())
+    value = checks.nonnegative("the information", shared) / 2
+    return Bound("Theorem A.16", "E_D TV²(P_{Z|D}, P_Z)", value, ())
 
 
 MARKOV = "R is computed from X alone, without Y and D."
@@ -116,8 +109,8 @@ def conditional_shift(kept_of_input: float, kept_of_label: float) -> Bound:
         kept_of_input: I(R;X).
         kept_of_label: I(R;Y), at most I(R;X) because R is computed from X.
     """
-    of_input = information("I(R;X)", kept_of_input)
-    of_label = information("I(R;Y)", kept_of_label)
+    of_input = checks.nonnegative("I(R;X)", kept_of_input)
+    of_label = checks.nonnegative("I(R;Y)", kept_of_label)
     if of_label > of_input:
         raise InvalidValue(f"I(R;Y) cannot exceed I(R;X), but {of_label} is above {of_input}")
     return Bound("Appendix A, information bottleneck", "I(R;D|Y)", of_input - of_label, (MARKOV,))
@@ -134,7 +127,7 @@ def concept_shift_floor(concept_shift: float, label_entropy: float = 0.0) -> Bou
         label_entropy: H(Y|X,D); with 0, the bound is on the divergence alone.
     """
     return Bound(
-        printed("Proposition III.1"),
+        "Proposition III.1",
         "the average cross-entropy, from below",
         _sum(concept_shift, label_entropy),
         (SAME_LAW,),
@@ -152,7 +145,7 @@ def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
         classifier_divergence: KL(P_{Y|R,D=d} ‖ Q_{Y|R}).
     """
     return Bound(
-        printed("Proposition III.1"),
+        "Proposition III.1",
         "KL(P_{Y|X,D=d} ‖ Q_{Y|X})",
         _sum(lost, classifier_divergence),
         (MARKOV,),
@@ -178,9 +171,9 @@ def proxy_divergence(learned: float, density_ratio: float) -> Bound:
         raise InvalidValue(
             f"the bound on the ratio of densities must be at least 1, not {density_ratio}"
         )
-    value = math.log(density_ratio) * math.sqrt(2 * information("I(W;D_i)", learned))
+    value = math.log(density_ratio) * math.sqrt(2 * checks.nonnegative("I(W;D_i)", learned))
     return Bound(
-        printed("Proposition III.7"),
+        "Proposition III.7",
         "SKL(P_{R,D} ‖ P_{R_i,D_i})",
         value,
         (SAME_LAW, RATIO_BOUNDED, FRESH_SAMPLE),
@@ -188,7 +181,9 @@ def proxy_divergence(learned: float, density_ratio: float) -> Bound:
 
 
 def _sum(one: float, other: float) -> float:
-    return nonnegative("a part of a shift", one) + nonnegative("a part of a shift", other)
+    return checks.nonnegative("a part of a shift", one) + checks.nonnegative(
+        "a part of a shift", other
+    )
 
 
 KERNELS = "The distributions are the density estimates with Gaussian kernels of that bandwidth."
@@ -198,14 +193,18 @@ EQUAL_DOMAINS = "PDM compares any number of equally likely domains in one dimens
 
 def kernel_divergence(penalty: float, bandwidth: float) -> Bound:
     """Bound KL(P̄ ‖ Q̄) ≤ (1/b) Σⱼ (x¹₍j₎ − x²₍j₎)² / (2σ²) = 2 PDM₂ / σ² (Theorems IV.2, IV.3)."""
-    value = 2 * nonnegative("a penalty", penalty) / positive("the bandwidth", bandwidth) ** 2
-    return Bound(printed("Theorem IV.2"), "KL(P̄ ‖ Q̄)", value, (KERNELS, TWO_DOMAINS))
+    value = (
+        2
+        * checks.nonnegative("a penalty", penalty)
+        / checks.positive("the bandwidth", bandwidth) ** 2
+    )
+    return Bound("Theorem IV.2", "KL(P̄ ‖ Q̄)", value, (KERNELS, TWO_DOMAINS))
 
 
 def kernel_distance(penalty: float) -> Bound:
     """Bound W(P̄, Q̄) ≤ (1/b) Σⱼ |x¹₍j₎ − x²₍j₎| = 2 PDM₁ (Theorems IV.2, IV.3)."""
-    value = 2 * nonnegative("a penalty", penalty)
-    return Bound(printed("Theorem IV.2"), "W(P̄, Q̄)", value, (KERNELS, TWO_DOMAINS))
+    value = 2 * checks.nonnegative("a penalty", penalty)
+    return Bound("Theorem IV.2", "W(P̄, Q̄)", value, (KERNELS, TWO_DOMAINS))
 
 
 def kernel_information(penalty: float, bandwidth: float) -> Bound:
@@ -216,5 +215,7 @@ def kernel_information(penalty: float, bandwidth: float) -> Bound:
     For a penalty averaged over dimensions, this bounds the average information of the dimensions,
     not their joint information.
     """
-    value = nonnegative("a penalty", penalty) / (2 * positive("the bandwidth", bandwidth) ** 2)
-    return Bound(printed("Theorem IV.2"), "I(R;D)", value, (KERNELS, EQUAL_DOMAINS))
+    value = checks.nonnegative("a penalty", penalty) / (
+        2 * checks.positive("the bandwidth", bandwidth) ** 2
+    )
+    return Bound("Theorem IV.2", "I(R;D)", value, (KERNELS, EQUAL_DOMAINS))

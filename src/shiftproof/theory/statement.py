@@ -6,11 +6,9 @@ counter for all kinds of statement, one appendix A), with their labels in the pa
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.theory import checks
 
 # Printed number → label in the source (empty if it has none).
 STATEMENTS = {
@@ -52,14 +50,27 @@ FIXED = "The predictor does not depend on the test domains."
 
 
 @dataclass(frozen=True)
-class Bound:
+class _Statement:
+    """A statement of the paper: its printed number, followed by its label in the source."""
+
+    statement: str
+
+    def __post_init__(self) -> None:
+        if label := STATEMENTS.get(self.statement):
+            object.__setattr__(self, "statement", f"{self.statement} ({label})")
+
+
+@dataclass(frozen=True)
+class Bound(_Statement):
     """A bound on one number.
 
     `bounded` names that number.  `probability` is the probability with which the bound holds, or
     None if it always holds.
+
+    >>> Bound("Theorem III.5", "|L_t(w) − L(w)|", 0.02, ()).statement
+    'Theorem III.5 (thm:pp_con)'
     """
 
-    statement: str
     bounded: str
     value: float
     assumptions: tuple[str, ...]
@@ -67,17 +78,16 @@ class Bound:
 
 
 @dataclass(frozen=True)
-class TailBound:
+class TailBound(_Statement):
     """A bound on the probability of a large gap: Pr{gap ≥ ε + offset} ≤ (scale / ε)^power.
 
     Power 1 is Markov's inequality, power 2 Chebyshev's.
 
-    >>> tail = TailBound("Theorem III.5 (thm:pp_con)", "|L_t(w) − L(w)|", 0.02, 2, ())
+    >>> tail = TailBound("Theorem III.5", "|L_t(w) − L(w)|", 0.02, 2, ())
     >>> round(tail.chance(0.1), 6), round(tail.gap(0.04), 6)
     (0.04, 0.1)
     """
 
-    statement: str
     gap_of: str
     scale: float
     power: int
@@ -86,7 +96,7 @@ class TailBound:
 
     def chance(self, gap: float) -> float:
         """Return the upper bound, at most 1, on the probability that the gap reaches `gap`."""
-        positive("a gap", gap)
+        checks.positive("a gap", gap)
         margin = gap - self.offset
         if margin <= self.scale:
             return 1.0
@@ -94,70 +104,9 @@ class TailBound:
 
     def gap(self, level: float) -> float:
         """Return a gap that is reached with probability at most `level`."""
-        check_level(level)
+        checks.check_level(level)
         return float(self.offset + self.scale / level ** (1 / self.power))
 
     def at(self, level: float) -> Bound:
         """Return `gap` as a bound that holds with probability 1 − `level`."""
         return Bound(self.statement, self.gap_of, self.gap(level), self.assumptions, 1 - level)
-
-
-def printed(number: str) -> str:
-    """Return a statement's printed number followed by its label.
-
-    >>> printed("Theorem III.5"), printed("Theorem A.14")
-    ('Theorem III.5 (thm:pp_con)', 'Theorem A.14')
-    """
-    label = STATEMENTS[number]
-    return f"{number} ({label})" if label else number
-
-
-def nonnegative(what: str, value: float) -> float:
-    """Return `value` if it is at least 0 (infinity is allowed), or raise."""
-    if not value >= 0:
-        raise InvalidValue(f"{what} must be at least 0, not {value}")
-    return float(value)
-
-
-def information(what: str, value: float) -> float:
-    """Return an amount of information in nats if it is at least 0, or raise."""
-    if not value >= 0:
-        raise InvalidValue(f"{what} must be at least 0 nats, not {value}; clip an estimate at 0")
-    return float(value)
-
-
-def informations(what: str, values: Iterable[float]) -> list[float]:
-    """Return at least one amount of information in nats, all at least 0, or raise."""
-    return _several(what, [information(what, value) for value in values])
-
-
-def distances(what: str, values: Iterable[float]) -> list[float]:
-    """Return at least one distance, all at least 0, or raise."""
-    return _several(what, [nonnegative(what, value) for value in values])
-
-
-def positive(what: str, value: float) -> float:
-    """Return `value` if it is finite and above 0, or raise."""
-    if not 0 < value < math.inf:
-        raise InvalidValue(f"{what} must be above 0 and finite, not {value}")
-    return float(value)
-
-
-def count(what: str, value: int) -> int:
-    """Return `value` if it is a whole number of at least 1, or raise."""
-    if value != int(value) or value < 1:
-        raise InvalidValue(f"the number of {what} must be a whole number above 0, not {value}")
-    return int(value)
-
-
-def check_level(level: float) -> float:
-    """Return `level` if it is strictly between 0 and 1, or raise."""
-    if not 0 < level < 1:
-        raise InvalidValue(f"a probability level must lie strictly between 0 and 1, not {level}")
-    return float(level)
-
-
-def _several(what: str, values: Sequence[float]) -> list[float]:
-    if not values:
-        raise InvalidValue(f"{what} is needed for at least one training domain")
-    return list(values)
