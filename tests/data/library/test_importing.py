@@ -35,7 +35,7 @@ from filelock import FileLock
 from PIL import Image
 from rich.filesize import decimal
 
-WRONG_TYPE = '{"counts": 3, "complete": true, "notes": []}'
+WRONG_TYPE = '{"format": 2, "counts": 3, "complete": true, "notes": []}'
 
 
 @pytest.fixture(autouse=True)
@@ -213,7 +213,7 @@ def test_removing(tmp_path, library):
     assert leftovers(library) == []
 
 
-@pytest.mark.parametrize("damage", [None, "", "{", "[]", '{"counts": {}}', WRONG_TYPE])
+@pytest.mark.parametrize("damage", [None, "", "{", "[]", '{"format": 2, "counts": {}}', WRONG_TYPE])
 def test_a_damaged_record_is_one_line_and_can_be_removed(tmp_path, library, damage):
     import_dataset("pacs", pacs(tmp_path / "given", 1, ["photo"]))
     record = library / "pacs/dataset.json"
