@@ -45,7 +45,7 @@ _NAMES = {
     "core.text": "letters_of",
     "core.types": "SQUARED",
     "data.arrays": "from_arrays",
-    "data.base": "FittedPreparation Preparation silent",
+    "data.base": "silent",
     "data.datasets.colored_mnist": "AGREEMENT ColoredMNIST ColoredMNISTForIRM",
     "data.datasets.domainbed": "DOMAIN_NET_COUNTS DomainNet OfficeHome PACS",
     "data.datasets.image_benchmark": "ImageBenchmark",

@@ -102,11 +102,11 @@ def test_what_stops_a_run_names_the_count(mistake, says):
 
 def test_a_preparation_is_fitted_to_what_is_trained_on_alone(tmp_path):
     """The heart of no leaking: the samples that fit() sees are the training domains' in parts."""
-    from _internals import FittedPreparation, Preparation, Trainer, split_domain
+    from _internals import Trainer, split_domain
 
     seen = []
 
-    class Halved(FittedPreparation):
+    class Halved:
         notes = ("fitted",)
 
         def apply(self, x):
@@ -115,7 +115,7 @@ def test_a_preparation_is_fitted_to_what_is_trained_on_alone(tmp_path):
         def to_json(self):
             return {}
 
-    class Half(Preparation):
+    class Half:
         def fit(self, x):
             seen.append(x)
             return Halved()

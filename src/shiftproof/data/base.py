@@ -1,7 +1,4 @@
-"""Datasets: domains of labelled samples, the cards that describe published ones, and their files.
-
-A `Preparation` turns inputs into those of a network, by scaling and one-hot encoding for example.
-"""
+"""Datasets: domains of labelled samples, cards of published ones, and their files."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import urlencode
 
 import numpy as np
@@ -27,39 +24,7 @@ from shiftproof.data.domain import Domain, LazyInputs
 if TYPE_CHECKING:
     import torch
 
-
-class Preparation(ABC):
-    """A transform of the inputs that is fitted to training samples.
-
-    It is fitted only to the samples that a run trains on, so that no information about held-out
-    samples leaks into training.
-    """
-
-    @abstractmethod
-    def fit(self, x: np.ndarray) -> FittedPreparation:
-        """Fit the transform to the training samples `x` [n, …]."""
-
-    @abstractmethod
-    def from_json(self, value: Mapping[str, Any]) -> FittedPreparation:
-        """Rebuild a fitted transform from the values of `FittedPreparation.to_json`."""
-
-    @abstractmethod
-    def digest(self) -> bytes:
-        """Return a hash of everything that determines what `fit` returns for given samples."""
-
-
-class FittedPreparation(ABC):
-    """A transform fitted to the training samples."""
-
-    notes: tuple[str, ...] = ()
-
-    @abstractmethod
-    def apply(self, x: np.ndarray) -> np.ndarray:
-        """Transform inputs to what the network expects: float32 [n, …]."""
-
-    @abstractmethod
-    def to_json(self) -> dict[str, Any]:
-        """Return the transform and its notes as JSON values."""
+    from shiftproof.data.tables.preprocessing import Columns, FittedColumns
 
 
 @dataclass(frozen=True)
@@ -170,7 +135,7 @@ class DomainDataset:
     backbone: str
     eval_every: int
     extras: tuple[Domain, ...] = ()
-    preparation: Preparation | None = None
+    preparation: Columns | None = None
     notes: tuple[str, ...] = ()
     identity: str = ""
     frozen: Mapping[str, str] = field(default_factory=dict)
@@ -226,7 +191,7 @@ class DomainDataset:
             )
         )
 
-    def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedPreparation | None:
+    def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedColumns | None:
         """Fit the preparation to the training samples; return None if the inputs need none.
 
         `trained_on` maps the name of each training domain to the positions of its samples.
@@ -236,7 +201,7 @@ class DomainDataset:
         chosen = [d.rows(trained_on[d.name]) for d in self.domains if d.name in trained_on]
         return self.preparation.fit(np.concatenate(chosen))
 
-    def prepared(self, fitted: FittedPreparation | None) -> DomainDataset:
+    def prepared(self, fitted: FittedColumns | None) -> DomainDataset:
         """Return the dataset with `fitted` applied to all inputs."""
         if fitted is None:
             return self

@@ -14,14 +14,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shiftproof.core.errors import CheckpointError, DataError, InvalidValue
+from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.standardize import NONE, checked_standardize
 from shiftproof.core.text import counted
-from shiftproof.data.base import DomainDataset, FittedPreparation, Progress, silent
+from shiftproof.data.base import DomainDataset, Progress, silent
 from shiftproof.data.domain import LazyInputs, TensorLike, as_array, as_float_rows
 from shiftproof.data.images.files import ImageFiles, ImageView
 from shiftproof.data.images.index import scan
-from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.data.tables.read import as_table, is_frame
 from shiftproof.data.tables.vectors import check_widths
 from shiftproof.data.within_domain import are_categorical, standardized_by_site
@@ -207,19 +207,14 @@ def form_from_json(value: Mapping[str, Any]) -> InputForm:
 
 
 def form_of(
-    dataset: DomainDataset, fitted: FittedPreparation | None, *, raw: bool = False
+    dataset: DomainDataset, fitted: FittedColumns | None, *, raw: bool = False
 ) -> InputForm:
     """Return the input form of a dataset, with its preparation fitted to training samples.
 
     The form holds no information about other samples.
     """
-    if isinstance(fitted, FittedColumns):
-        return TableForm(fitted, raw, dataset.standardize)
     if fitted is not None:
-        raise InvalidValue(
-            f"the preparation of {dataset.name} ({type(fitted).__name__}) cannot be saved with a"
-            f" model; only {Columns.__name__} can"
-        )
+        return TableForm(fitted, raw, dataset.standardize)
     x = dataset.domains[0].given.x
     if isinstance(x, ImageFiles):
         return ImageForm(x.view.image_size)

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 
 from shiftproof.core.standardize import NONE
 from shiftproof.core.types import CLASSIFICATION, Task
-from shiftproof.data.base import FittedPreparation
 from shiftproof.data.domain import as_array, as_float_rows, as_numbers
 from shiftproof.data.input_forms import InputForm, Inputs, ReadyInputs, TableForm, as_ready
 from shiftproof.data.tables.preprocessing import FARTHEST, FittedColumns, Scaled
@@ -179,7 +178,7 @@ def network_of_run(config: RunConfig, task: Task, folder: Path) -> Predictor:
 def with_stem(
     network: Predictor | RowPredictor,
     features: FrozenFeatures,
-    fitted: FittedPreparation | None,
+    fitted: FittedColumns | None,
     device: str,
 ) -> Predictor:
     """Return a predictor that also computes the features with the frozen network."""

@@ -12,7 +12,7 @@ from shiftproof.core.errors import CheckpointError, DataError
 from shiftproof.core.files import read_json
 from shiftproof.core.text import reason_of
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import FittedPreparation
+from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.models.weights_name import RANDOM
 from shiftproof.training.array_state import State, load_arrays
 from shiftproof.training.config import RunConfig
@@ -45,7 +45,7 @@ def existing_state(state: State | None, folder: Path) -> State:
 
 def fitted_preparation(
     run: RunConfig, dataset: DomainDataset, state: State | None
-) -> FittedPreparation | None:
+) -> FittedColumns | None:
     """Return the preparation of a run's inputs, fitted to its training samples.
 
     It is fitted once, when the run starts, and stored in its checkpoint.
@@ -56,7 +56,7 @@ def fitted_preparation(
         splits = run.training_splits(dataset)
         return dataset.fit_preparation({name: split.in_ for name, split in splits.items()})
     try:
-        return dataset.preparation.from_json(state["preparation"])
+        return FittedColumns.from_json(state["preparation"])
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint of the run is damaged ({error!r})") from error
 

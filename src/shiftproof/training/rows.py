@@ -9,7 +9,6 @@ import numpy as np
 
 from shiftproof.core.types import CLASSIFICATION, CROSS_ENTROPY, Task
 from shiftproof.data import Domain, DomainDataset
-from shiftproof.data.base import FittedPreparation
 from shiftproof.data.domain import as_float_rows
 from shiftproof.data.tables.preprocessing import Column, Columns, FittedColumns
 from shiftproof.learners.base import ALGORITHMS
@@ -17,7 +16,7 @@ from shiftproof.learners.samples import Samples
 
 
 def ready_for(
-    algorithm: str, dataset: DomainDataset, fitted: FittedPreparation | None
+    algorithm: str, dataset: DomainDataset, fitted: FittedColumns | None
 ) -> DomainDataset:
     """Return the dataset in the form that an algorithm expects.
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
-from shiftproof.data.base import FittedPreparation, Progress, silent
+from shiftproof.data.base import Progress, silent
 from shiftproof.data.splits import Split
+from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training.array_state import State
@@ -53,7 +54,7 @@ class Session(ABC):
     threads: int | None = None
     saved: InitVar[State | None] = None
     splits: list[Split] = field(init=False)
-    preparation: FittedPreparation | None = field(init=False)
+    preparation: FittedColumns | None = field(init=False)
     algorithm: Any = field(init=False)
     evaluation: list[EvaluationSet] = field(init=False)
 

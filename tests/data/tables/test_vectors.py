@@ -250,14 +250,15 @@ def test_the_size_of_what_is_no_image_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"format": 2}, {"networks": []}, {"networks": {"e": "x"}}, {"networks": {"label": {}}},
+        {"format": 1}, {"format": 9}, {"networks": []},
+        {"networks": {"e": "x"}}, {"networks": {"label": {}}},
         {"classes": 3}, {"eval_every": {}}, {"domains": None}, {"target": "ill"}, {"networks": 7},
     ],
     ids=str,
 )  # fmt: skip
 def test_a_crafted_header_of_features_is_one_line(change: Any, tmp_path: Path) -> None:
     networks = {"e": {"backbone": "b", "weights": "w", "precision": "fp32"}}
-    header = {"format": 1, "networks": networks, "classes": [], "domains": [], "extras": []}
+    header = {"format": 2, "networks": networks, "classes": [], "domains": [], "extras": []}
     header |= {"eval_every": 1, "target": "", **change}
     described = {b"shiftproof.features": json.dumps(header).encode()}
     pq.write_table(pa.table(lists()).replace_schema_metadata(described), tmp_path / "f.parquet")
@@ -267,7 +268,7 @@ def test_a_crafted_header_of_features_is_one_line(change: Any, tmp_path: Path) -
 
 
 NETWORKS = {"e": {"backbone": "b", "weights": "w", "precision": "fp32"}}
-HEADER = {"format": 1, "networks": NETWORKS, "classes": ["ill", "well"], "target": ""}
+HEADER = {"format": 2, "networks": NETWORKS, "classes": ["ill", "well"], "target": ""}
 HEADER |= {"domains": ["north", "south", "east"], "extras": [], "eval_every": 1}
 
 

@@ -11,7 +11,7 @@ Each of the six challenges has the domain `Test` and the training domains `SC_gr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
@@ -41,30 +41,28 @@ class Part(NamedTuple):
     most: int
 
 
-def one_to_one(train: str, test: str, filler: str) -> tuple[Part, ...]:
+def one_to_one(train: str, test: str, filler: str) -> list[Part]:
     """Return the parts of a challenge in which each breed has one background."""
-    return tuple(_one_to_one(train.split(), test.split(), filler))
-
-
-def _one_to_one(train: Sequence[str], test: Sequence[str], filler: str) -> Iterator[Part]:
-    for breed, own, other in zip(_ORDER, train, test, strict=True):
+    parts = []
+    for breed, background, other in zip(_ORDER, train.split(), test.split(), strict=True):
         for half, (group, most) in enumerate(zip(GROUPS, SHARED, strict=True)):
-            yield Part(group, breed, half, own, most)
-            yield Part(group, breed, half, filler, EACH - most)
-            yield Part(TEST, breed, half, other, EACH)
+            parts += [
+                Part(group, breed, half, background, most),
+                Part(group, breed, half, filler, EACH - most),
+                Part(TEST, breed, half, other, EACH),
+            ]
+    return parts
 
 
-def many_to_many(train: str, test: str) -> tuple[Part, ...]:
+def many_to_many(train: str, test: str) -> list[Part]:
     """Return the parts of a challenge in which two breeds share two backgrounds."""
-    return tuple(_many_to_many(train.split(), test.split()))
-
-
-def _many_to_many(train: Sequence[str], test: Sequence[str]) -> Iterator[Part]:
-    for place, breed in enumerate(_ORDER):
-        partner = place ^ 1  # 0 and 1 share their backgrounds, and so do 2 and 3
-        for group, at in zip(GROUPS, (place, partner), strict=True):
-            yield Part(group, breed, 0, train[at], EACH)
-            yield Part(TEST, breed, 0, test[at], EACH)
+    parts = []
+    for position, breed in enumerate(_ORDER):
+        partner = position ^ 1  # 0 and 1 share their backgrounds, and so do 2 and 3
+        for group, at in zip(GROUPS, (position, partner), strict=True):
+            parts.append(Part(group, breed, 0, train.split()[at], EACH))
+            parts.append(Part(TEST, breed, 0, test.split()[at], EACH))
+    return parts
 
 
 class Spawrious(ImageBenchmark):
@@ -76,22 +74,22 @@ class Spawrious(ImageBenchmark):
     here all photographs are cropped in the same way.
     """
 
-    parts: ClassVar[tuple[Part, ...]] = ()
+    parts: ClassVar[Sequence[Part]] = ()
     layout = "folders 0/BACKGROUND/BREED and 1/BACKGROUND/BREED, as in spawrious224"
 
     @classmethod
     def collect(cls, folders: Sequence[Path], progress: Progress) -> Found:
         """Find the images of each part."""
-        places: dict[tuple[str, str, str], Path] = {}
-        for folder in folders:
-            for place in folders_below(folder, DEEPEST):
-                if place.name in BREEDS:
-                    places[place.parent.parent.name, place.parent.name, place.name] = place
+        backgrounds: dict[tuple[str, ...], Path] = {}
+        for root in folders:
+            for path in folders_below(root, DEEPEST):
+                if path.name in BREEDS:
+                    backgrounds[path.parent.parent.name, path.parent.name, path.name] = path
         samples: list[LabelledPath] = []
         for part in cls.parts:
             progress("finding images", len(samples), sum(cls.card.counts.values()))
-            found = places.get((str(part.half), part.background, part.breed))
-            for path in images_in(found)[: part.most] if found is not None else ():
+            folder = backgrounds.get((str(part.half), part.background, part.breed))
+            for path in images_in(folder)[: part.most] if folder else ():
                 # The same name occurs in several folders.
                 name = f"{part.half}-{part.background}-{path.name}"
                 samples.append(LabelledPath(path, part.breed, part.domain, name))
@@ -108,7 +106,7 @@ CHALLENGES = {
 }
 
 
-def _challenge(name: str, parts: tuple[Part, ...]) -> type[Spawrious]:
+def _challenge(name: str, parts: Sequence[Part]) -> type[Spawrious]:
     counts = {
         domain: tuple(
             sum(p.most for p in parts if (p.domain, p.breed) == (domain, breed)) for breed in BREEDS
@@ -117,7 +115,7 @@ def _challenge(name: str, parts: tuple[Part, ...]) -> type[Spawrious]:
     }
     card = image_card(
         summary=f"dogs of four breeds, background correlated with the breed ({name})",
-        counts={domain: sum(own) for domain, own in counts.items()},
+        counts={domain: sum(by_class) for domain, by_class in counts.items()},
         classes=BREEDS,
         class_counts=counts,
         eval_every=100,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from shiftproof.core.text import letters_of
@@ -58,28 +58,17 @@ class SVIRO(ImageBenchmark):
         samples: list[LabelledPath] = []
         nameless = 0
         for folder in folders:
-            for place in folders_below(folder, DEEPEST):
-                car = _car_of(place, folder)
+            for inner in folders_below(folder, DEEPEST):
+                # The nearest folder above an image that is named after a car.
+                names = map(letters_of, (folder.name, *inner.relative_to(folder).parts))
+                car = next((name for name in reversed([*names]) if name in CARS), None)
                 if car is None:
                     continue
                 progress(f"finding images of {car}", len(samples), 0)
-                for path in images_in(place):
-                    label = _LABEL.search(path.stem)
-                    if label is None:
-                        nameless += 1
-                    else:
+                for path in images_in(inner):
+                    if label := _LABEL.search(path.stem):
                         samples.append(LabelledPath(path, CLASSES[int(label[1])], car))
+                    else:
+                        nameless += 1
         notes = [f"images without a class in their names: {nameless:,}"] if nameless else []
         return Found(samples, notes)
-
-
-def _car_of(place: Path, root: Path) -> str | None:
-    """Return the car that a folder, or one above it, is named after."""
-    return next((car for name in _names(place, root) if (car := letters_of(name)) in CARS), None)
-
-
-def _names(place: Path, root: Path) -> Iterator[str]:
-    yield place.name
-    while place != root and place.parent != place:
-        place = place.parent
-        yield place.name

@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.files import read_json
+from shiftproof.core.json_values import rebuilt
 from shiftproof.core.text import listed
 from shiftproof.data.base import DATASETS, DatasetCard, DatasetSource, Progress, cache_dir
 from shiftproof.data.images.files import LabelledPath
@@ -109,10 +110,10 @@ def local_copy(name: str) -> LocalCopy | None:
     remedy = f"run `shiftproof data remove {name}`, then pull or import it again"
     record = read_json(path, ("counts", "complete", "notes"), remedy)
     try:
-        counts = {domain: tuple(map(int, row)) for domain, row in record["counts"].items()}
-        return LocalCopy(name, counts, bool(record["complete"]), tuple(map(str, record["notes"])))
-    except (ValueError, TypeError, AttributeError):
+        copy: LocalCopy = rebuilt(LocalCopy, {**record, "name": name})
+    except ValueError:
         raise DataError(f"{path} is damaged; {remedy}") from None
+    return copy
 
 
 def count(samples: Sequence[LabelledPath], card: DatasetCard) -> Counts:

@@ -18,7 +18,7 @@ from rich.filesize import decimal
 from shiftproof.core.errors import DataError, UnknownName
 from shiftproof.core.files import locked, write_json
 from shiftproof.core.text import counted, quoted
-from shiftproof.data.base import DATASETS, DatasetCard, Progress, cache_dir, silent
+from shiftproof.data.base import DATASETS, Progress, cache_dir, silent
 from shiftproof.data.images.findings import ImageCheck, LabelledImage, check_images
 from shiftproof.data.images.folder import find_images
 from shiftproof.data.images.index import scan
@@ -61,7 +61,6 @@ def import_dataset(
     if path.is_file() and path.name in source.files:
         raise DataError(f"{path.name} is one file of {name}; import its folder, {path.parent}")
     with _work_folder(name) as work:
-        _refuse_complete(name, replace)
         return _take(source, [path], work, link, progress, replace)
 
 
@@ -81,7 +80,6 @@ def pull_dataset(name: str, *, replace: bool = False, progress: Progress = silen
         told = _in_megabytes(progress, f"downloading {sources[0].filename}")
         archives.append(fetch_any(sources, downloads, told, by_hand))
     with _work_folder(name) as work:
-        _refuse_complete(name, replace)
         try:
             held = _take(source, archives, work, False, progress, replace)
         except DataError:
@@ -133,33 +131,27 @@ def _refuse_complete(name: str, replace: bool) -> None:
         )
 
 
-def _refuse_fewer(name: str, images: int, paths: Sequence[Path]) -> None:
-    """Raise if the library already has more images of the dataset."""
-    held = local_copy(name)
-    if held is not None and held.images > images:
-        raise DataError(
-            f"{name} is already here with {held.images:,} images, but"
-            f" {', '.join(map(str, paths))} has {images:,}; `replace=True` overwrites it anyway"
-        )
-
-
 @contextmanager
 def _work_folder(name: str) -> Iterator[Path]:
     """Yield an empty folder beside the dataset, locked for this process and deleted at the end."""
     target = folder_of(name)
     work = target.with_name(f".{name}")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    busy = DataError(f"another process is changing {name}; wait until it has ended")
-    with locked(target.with_name(f".{name}.lock"), busy):
-        # If a process was killed between the two renames of `_exchange`, restore the old dataset.
+
+    def clear() -> None:
+        # An interruption between the two renames of `_take`: restore the old dataset.
         if (work / "replaced").exists() and not target.exists():
             os.rename(work / "replaced", target)
         shutil.rmtree(work, ignore_errors=True)
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    busy = DataError(f"another process is changing {name}; wait until it has ended")
+    with locked(target.with_name(f".{name}.lock"), busy):
+        clear()
         work.mkdir()
         try:
             yield work
         finally:
-            shutil.rmtree(work, ignore_errors=True)
+            clear()
 
 
 def _take(
@@ -171,14 +163,20 @@ def _take(
     replace: bool,
 ) -> LocalCopy:
     """Copy the images at `paths` into the library, via the work folder."""
-    name = source.name
-    found = _find(source, paths, work / "unpacked", progress)
-    samples = [sample for sample in found.samples if sample.path.stat().st_size]
-    notes = list(found.notes)
-    if empty := len(found.samples) - len(samples):
+    name, target = source.name, folder_of(source.name)
+    _refuse_complete(name, replace)
+    images = _find(source, paths, work / "unpacked", progress)
+    samples = [sample for sample in images.samples if sample.path.stat().st_size]
+    notes = list(images.notes)
+    if empty := len(images.samples) - len(samples):
         notes.append(f"left out {counted(empty, 'empty file')}")
-    if not replace:
-        _refuse_fewer(name, len(samples), paths)
+    held = local_copy(name)
+    if not replace and held is not None and held.images > len(samples):
+        raise DataError(
+            f"{name} is already here with {held.images:,} images, but"
+            f" {', '.join(map(str, paths))} has {len(samples):,}; `replace=True` overwrites it"
+            " anyway"
+        )
     if not link:
         _require_space(name, [s.path for s in samples if not s.path.is_relative_to(work)])
     staged = work / "staged"
@@ -189,18 +187,20 @@ def _take(
         (staged / domain / label).mkdir(parents=True)
     for done, sample in enumerate(samples):
         progress(f"importing {name}", done, len(samples))
-        target = staged / sample.domain / sample.label / (sample.name or sample.path.name)
-        _place(sample.path, target, ours=sample.path.is_relative_to(work), link=link)
+        copy = staged / sample.domain / sample.label / (sample.name or sample.path.name)
+        _copy(sample.path, copy, ours=sample.path.is_relative_to(work), link=link)
     progress(f"importing {name}", len(samples), len(samples))
 
     counts = count(samples, source.card)
-    complete = not shortages(source, counts) and not found.missing
+    complete = not shortages(source, counts) and not images.missing
     held = LocalCopy(name, counts, complete, tuple(notes))
     if hasattr(os, "sync"):
         os.sync()  # all images are on the disk before the record
     record = {key: value for key, value in asdict(held).items() if key != "name"}
     write_json(staged / RECORD, record)
-    _exchange(staged, folder_of(name), work / "replaced")
+    if target.exists():
+        os.rename(target, work / "replaced")
+    os.rename(staged, target)
     return held
 
 
@@ -214,9 +214,15 @@ def _find(
 
     folders = [path for path in paths if path.is_dir()]
     archives = [path for path in paths if not path.is_dir()]
-    found = source.collect(folders, progress)
-    if len({sample.domain for sample in found.samples}) < len(source.card.counts):
-        archives += [a for folder in folders for a in _archives_in(folder, source.card)]
+    images = source.collect(folders, progress)
+    if len({sample.domain for sample in images.samples}) < len(source.card.counts):
+        published = sorted({s.filename for sources in source.card.sources for s in sources})
+        files = [folder / name for folder in folders for name in published]
+        archives += [
+            path
+            for path in files
+            if path.is_file() and not path.with_name(path.name.partition(".")[0]).is_dir()
+        ]
     for number, archive in enumerate(archives):
         told = _in_megabytes(progress, f"unpacking {archive.name}")
         folders.append(unpacked / str(number))
@@ -224,9 +230,9 @@ def _find(
     if converted := source.convert(folders, unpacked / "converted"):
         folders.append(unpacked / "converted")
     if archives or converted:
-        found = source.collect(folders, progress)
-    if not found.samples:
-        because = "".join(f"; {note}" for note in found.notes)
+        images = source.collect(folders, progress)
+    if not images.samples:
+        because = "".join(f"; {note}" for note in images.notes)
         names = {"DOMAIN": tuple(source.card.counts), "CLASS": source.card.classes}
         meant = "".join(
             f", {word} one of {', '.join(known[:10])}{', …' * (len(known) > 10)}"
@@ -237,14 +243,7 @@ def _find(
             f"{', '.join(map(str, paths))} holds no image of {source.name}{because}; looked for:"
             f" {source.layout}{meant}"
         )
-    return found
-
-
-def _archives_in(folder: Path, card: DatasetCard) -> list[Path]:
-    """Return the published archives in a folder, except those already unpacked there."""
-    names = {source.filename for alternatives in card.sources for source in alternatives}
-    found = [folder / name for name in sorted(names) if (folder / name).is_file()]
-    return [path for path in found if not path.with_name(path.name.partition(".")[0]).is_dir()]
+    return images
 
 
 def _require_space(name: str, copied: Sequence[Path]) -> None:
@@ -258,7 +257,7 @@ def _require_space(name: str, copied: Sequence[Path]) -> None:
         )
 
 
-def _place(path: Path, target: Path, *, ours: bool, link: bool) -> None:
+def _copy(path: Path, target: Path, *, ours: bool, link: bool) -> None:
     """Copy a file into the dataset; hard-link it if it is `ours` (temporary) or `link` is set."""
     if target.exists():
         raise DataError(f"two images are named {target.parent.name}/{target.name}; rename one")
@@ -273,18 +272,6 @@ def _place(path: Path, target: Path, *, ours: bool, link: bool) -> None:
                     " need both on one disk: import without `link`"
                 ) from error
     shutil.copyfile(path, target)
-
-
-def _exchange(staged: Path, target: Path, replaced: Path) -> None:
-    """Replace the old dataset with the new one; on failure, keep the old one."""
-    try:
-        if target.exists():
-            os.rename(target, replaced)
-        os.rename(staged, target)
-    except BaseException:
-        if replaced.exists() and not target.exists():
-            os.rename(replaced, target)
-        raise
 
 
 def check_data(data: str, progress: Progress = silent) -> ImageCheck:

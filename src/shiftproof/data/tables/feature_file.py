@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from shiftproof.core.errors import DataError, UnknownName
+from shiftproof.core.migrations import current, with_format
 from shiftproof.core.text import listed, printable, quoted, reason_of
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
@@ -27,8 +28,8 @@ from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names, list_block
 
 LABEL, DOMAIN, EXTRA = "label", "domain", "extra"
-# The metadata key of the header, and the version of its format.
-KEY, FORMAT = b"shiftproof.features", 1
+# The metadata key of the header.
+KEY = b"shiftproof.features"
 
 
 def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
@@ -50,7 +51,6 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
         block = np.concatenate(rows)
         columns[name] = pa.FixedSizeListArray.from_arrays(block.reshape(-1), block.shape[1])
     header = {
-        "format": FORMAT,
         "dataset": first.name,
         "classes": list(first.classes),
         "target": first.target,
@@ -60,7 +60,7 @@ def feature_bytes(networks: Mapping[str, DomainDataset]) -> bytes:
         "networks": {name: dict(dataset.frozen) for name, dataset in networks.items()},
     }
     table = pa.table(columns)
-    described = {KEY: json.dumps(header, ensure_ascii=False).encode()}
+    described = {KEY: json.dumps(with_format(header), ensure_ascii=False).encode()}
     file = io.BytesIO()
     pq.write_table(table.replace_schema_metadata(described), file, compression="zstd")
     return file.getvalue()
@@ -75,15 +75,10 @@ def feature_header(path: Path) -> dict[str, Any] | None:
             return None
     try:
         stored = (pq.read_schema(path).metadata or {}).get(KEY)
-        header = None if stored is None else json.loads(stored)
-    except (pa.ArrowException, OSError, ValueError, RecursionError):
+        header = None if stored is None else dict(json.loads(stored))
+    except (pa.ArrowException, OSError, TypeError, ValueError, RecursionError):
         return None  # reading the table will report the error
-    if header is not None and (not isinstance(header, dict) or header.get("format") != FORMAT):
-        raise DataError(
-            f"{path.name} has features in a format of another version; write them again, or upgrade"
-            " shiftproof"
-        )
-    return header
+    return None if header is None else current(header, "features", path.name)
 
 
 def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) -> DomainDataset:

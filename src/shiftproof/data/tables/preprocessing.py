@@ -11,7 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,6 @@ import numpy as np
 from shiftproof.core.errors import DataError
 from shiftproof.core.json_values import rebuilt
 from shiftproof.core.text import counted, listed, quoted
-from shiftproof.data.base import FittedPreparation, Preparation
 from shiftproof.data.tables.cell_types import cells_of
 from shiftproof.data.tables.read import as_table
 
@@ -50,6 +49,7 @@ class Column:
 class Scaled:
     """A numeric column, imputed with `median`, then scaled to (x − `mean`) / `std`."""
 
+    kind: Literal["scaled"] = field(default="scaled", kw_only=True)
     column: int
     median: float
     mean: float
@@ -78,6 +78,7 @@ class Scaled:
 class OneHot:
     """A categorical column, one-hot encoded."""
 
+    kind: Literal["one-hot"] = field(default="one-hot", kw_only=True)
     column: int
     codes: tuple[int, ...]
 
@@ -95,6 +96,7 @@ class OneHot:
 class IsMissing:
     """A missing-value indicator: 1 where a column has no value."""
 
+    kind: Literal["is-missing"] = field(default="is-missing", kw_only=True)
     column: int
 
     def names(self, column: Column) -> list[str]:
@@ -128,7 +130,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass(frozen=True)
-class Columns(Preparation):
+class Columns:
     """The columns of a table, and how they become features.
 
     `missing_indicators` adds a missing-value indicator for each column with missing values among
@@ -174,8 +176,7 @@ class Columns(Preparation):
         unknown.  A column with fewer than two distinct values, or too few values, among these
         samples is left out.
         """
-        cells = self._cells(x)
-        if np.isinf(cells).any():
+        if np.isinf(x).any():
             raise DataError("infinite values among the training samples; replace them")
         parts: list[Part] = []
         few = f"fewer than {FEWEST_ROWS} values"
@@ -183,14 +184,14 @@ class Columns(Preparation):
         without: dict[str, list[str]] = {"no value": [], "only one value": [], few: [], shared: []}
         pooled: dict[str, int] = {}
         for position, column in enumerate(self.columns):
-            cell = cells[:, position].astype(np.float64)
+            cell = x[:, position].astype(np.float64)
             there = cell[~np.isnan(cell)]
             if len(there) == 0:
                 without["no value"].append(column.name)
             elif (there == there[0]).all():
                 without["only one value"].append(column.name)
             elif column.kind == "number":
-                if len(there) < FEWEST_ROWS <= len(cells):
+                if len(there) < FEWEST_ROWS <= len(x):
                     without[few].append(column.name)
                 else:
                     parts.append(Scaled(position, *statistics(there)))
@@ -208,7 +209,7 @@ class Columns(Preparation):
         if not parts:
             raise DataError(
                 f"none of the {counted(len(self.columns), 'column')} has two distinct values among"
-                f" the {counted(len(cells), 'training sample')}: there is nothing to learn from"
+                f" the {counted(len(x), 'training sample')}: there is nothing to learn from"
             )
         notes = [
             f"left out, with {what} among the training samples: {listed(names)}"
@@ -242,25 +243,13 @@ class Columns(Preparation):
         )
         return replace(self, columns=columns)
 
-    def from_json(self, value: Mapping[str, Any]) -> FittedColumns:
-        """Rebuild fitted columns."""
-        return FittedColumns.from_json(value)
-
     def digest(self) -> bytes:
         """Return a hash of the columns and how they are treated."""
         return hashlib.sha256(json.dumps(asdict(self)).encode()).digest()
 
-    def _cells(self, x: np.ndarray) -> np.ndarray:
-        if x.ndim != 2 or x.shape[1] != len(self.columns):
-            raise DataError(
-                f"samples of shape {tuple(x.shape)} do not fit a table of"
-                f" {counted(len(self.columns), 'column')}"
-            )
-        return x
-
 
 @dataclass(frozen=True)
-class FittedColumns(FittedPreparation):
+class FittedColumns:
     """Columns fitted to the training samples."""
 
     columns: Columns
@@ -283,11 +272,10 @@ class FittedColumns(FittedPreparation):
 
     def apply(self, x: np.ndarray) -> np.ndarray:
         """Transform cells [n, columns] to float32 features [n, features], all finite."""
-        cells = self.columns._cells(x)
-        ready = np.empty((len(cells), len(self.feature_names)), dtype=np.float32)
+        ready = np.empty((len(x), len(self.feature_names)), dtype=np.float32)
         start = 0
         for part in self.parts:
-            features = part.apply(cells[:, part.column].astype(np.float64))
+            features = part.apply(x[:, part.column].astype(np.float64))
             ready[:, start : start + features.shape[1]] = features
             start += features.shape[1]
         return ready
@@ -299,7 +287,7 @@ class FittedColumns(FittedPreparation):
         become missing, so that the model does not learn from them.  Numbers are clipped to the
         range of float32, in which such a model computes.
         """
-        cells = self.columns._cells(x).copy()
+        cells = x.copy()
         used = {part.column: part for part in self.parts if not isinstance(part, IsMissing)}
         for position, column in enumerate(self.columns.columns):
             part, cell = used.get(position), cells[:, position]
@@ -314,23 +302,16 @@ class FittedColumns(FittedPreparation):
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values from which `from_json` rebuilds the fitted columns."""
-        kinds = {cls: kind for kind, cls in PARTS.items()}
-        return {
-            **asdict(self.columns),
-            "parts": [{"kind": kinds[type(part)], **asdict(part)} for part in self.parts],
-            "notes": list(self.notes),
-        }
+        stored = asdict(self)
+        return {**stored.pop("columns"), **stored}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> FittedColumns:
-        """Rebuild fitted columns exactly; files of version 0.1 have no notes."""
-        columns = rebuilt(tuple[Column, ...], value["columns"])
-        parts = [
-            rebuilt(PARTS[part["kind"]], {key: part[key] for key in part if key != "kind"})
-            for part in value["parts"]
-        ]
-        notes = tuple(value.get("notes", ()))
-        return cls(Columns(columns, value["missing_indicators"]), tuple(parts), notes)
+        """Rebuild fitted columns exactly; other keys are ignored."""
+        columns = {key: value[key] for key in ("columns", "missing_indicators")}
+        stored = {"columns": columns, "parts": value["parts"], "notes": value.get("notes", [])}
+        fitted: FittedColumns = rebuilt(cls, stored)
+        return fitted
 
 
 MOST_VALUES = 5
