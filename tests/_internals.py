@@ -177,7 +177,7 @@ _NAMES = {
     ),
     "models.weights": "load_weights read_weights",
     "models.weights_name": "content_hash",
-    "paper.ablations": "Matching",
+    "paper.domainbed": "Matching",
     "paper.colored_mnist": "Figure1 Table1",
     "paper.comparison": "Cell Measured Published measured",
     "paper.measure": "allocated_peak medians ratio_of seconds_in_turn",
@@ -195,23 +195,23 @@ _NAMES = {
     "reporting.dynamics": "normalised write_dynamics",
     "reporting.formats": "as_aligned_latex csv_text tables_as_latex",
     "reporting.listings": "counts_table paragraphs",
-    "reporting.page.answer": "answer_sections",
     "reporting.page.card": "report_card",
-    "reporting.page.constants": "beside_constant constant_answers",
-    "reporting.page.curves": "learning_curves",
-    "reporting.page.dot_plots": "HELD_OUT_WITHIN SET_ASIDE baseline_plot cost_plot rank_plot",
+    "reporting.page.charts": (
+        "HELD_OUT_WITHIN SET_ASIDE baseline_plot cost_plot learning_curves rank_plot"
+    ),
     "reporting.page.evidence": "ColumnByDomain ConfidentError Evidence read_evidence",
-    "reporting.page.expectation": "cut_table expectation_blocks forest_plot shortfall_plot",
-    "reporting.page.pictures": "column_strips far_plot share_map",
+    "reporting.page.expectation": (
+        "answer_sections column_strips cut_table expectation_blocks far_plot forest_plot "
+        "share_map shortfall_plot"
+    ),
     "reporting.page.predictions": (
         "POOLED confusion_table errors_plot pooled_map predicted_panels reliability_panels "
         "two_classes"
     ),
-    "reporting.page.provenance": "facts hparams_table settings_table",
+    "reporting.page.summary": "facts hparams_table other_selections sentence settings_table",
     "reporting.page.render": "diagnosis_html page_values results_page",
-    "reporting.page.sentences": "worst_facts",
+    "reporting.page.sentences": "beside_constant constant_answers worst_facts",
     "reporting.page.shifts": "diagnosis_blocks output_shift_table",
-    "reporting.page.summary": "other_selections sentence",
     "reporting.page.sweeps": "averages_table dataset_table heat_map",
     "reporting.page.values": "LEFT RIGHT TOP Axis",
     "reporting.paper_tables": "comparison_table far_note",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from shiftproof.inference.model_file import MODEL, stored_header
-from shiftproof.reporting.page.dot_plots import HELD_OUT_WITHIN, SET_ASIDE
+from shiftproof.reporting.page.charts import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.sweeps.results import Run
 from shiftproof.training.records import Records
 

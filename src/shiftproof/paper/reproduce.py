@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import DATASETS
-from shiftproof.paper.ablations import Components, Gradients, Matching, Representations
 from shiftproof.paper.colored_mnist import Figure1, Table1
+from shiftproof.paper.domainbed import Components, Gradients, Matching, Representations
 from shiftproof.paper.studies import Block, Choice, Findings, Study
 from shiftproof.paper.table2 import Table2
 from shiftproof.sweeps.executors.base import Executor

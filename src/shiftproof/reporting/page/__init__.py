@@ -1,9 +1,8 @@
 """The results page: a single HTML file that needs no network.
 
-``values`` defines the data given to the templates; ``sweeps``, ``dot_plots``, ``curves``,
-``summary`` and ``provenance`` make the sections of a sweep, ``expectation``, ``card``,
-``predictions``, ``sentences``, ``pictures`` and ``answer`` those of a model, and ``shifts`` those
-of a diagnosis; ``render`` puts them into the templates.
+``values`` defines the data given to the templates; ``sweeps``, ``charts`` and ``summary`` make the
+sections of a sweep, ``expectation``, ``card``, ``predictions`` and ``sentences`` those of a model,
+and ``shifts`` those of a diagnosis; ``render`` puts them into the templates.
 """
 
 from shiftproof.reporting.page.expectation import HeldOut

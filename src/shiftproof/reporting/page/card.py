@@ -14,8 +14,13 @@ from shiftproof.metrics.base import LOG_ODDS, OF_LABEL, SHARE, Estimate
 from shiftproof.metrics.classification import additive_share
 from shiftproof.metrics.outputs import Outputs, pooled
 from shiftproof.metrics.regression import COVERAGE, COVERAGE_LEVEL
-from shiftproof.reporting.page.constants import class_name, compared_metric, constant_answers
-from shiftproof.reporting.page.sentences import answer_of, nouns
+from shiftproof.reporting.page.sentences import (
+    answer_of,
+    class_name,
+    compared_metric,
+    constant_answers,
+    nouns,
+)
 from shiftproof.reporting.table import Cell, Column, Row, Table
 
 # Short column titles.

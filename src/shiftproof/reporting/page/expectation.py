@@ -1,9 +1,10 @@
-"""What to expect at the next domain: a forest plot, thresholds, and the blocks of each model."""
+"""What to expect at the next domain: the blocks of each model, and the page of a single one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -11,10 +12,42 @@ from shiftproof.core.text import counted
 from shiftproof.inference.expected import Expected, ExpectedScore, sentences
 from shiftproof.metrics import METRICS
 from shiftproof.reporting.page.card import report_card
-from shiftproof.reporting.page.constants import class_name
-from shiftproof.reporting.page.predictions import confusion_table, errors_plot, prediction_panels
-from shiftproof.reporting.page.sentences import answer_of, nouns
-from shiftproof.reporting.page.values import PERCENT, Axis, Block, DotPlot, Mark, PlotRow, Value
+from shiftproof.reporting.page.evidence import ColumnByDomain, Evidence
+from shiftproof.reporting.page.predictions import (
+    confusion_blocks,
+    confusion_table,
+    error_blocks,
+    errors_plot,
+    prediction_panels,
+)
+from shiftproof.reporting.page.sentences import (
+    answer_of,
+    class_name,
+    nouns,
+    shares_of,
+    worst_facts,
+    worst_first,
+)
+from shiftproof.reporting.page.shifts import study_diagnosis_blocks
+from shiftproof.reporting.page.sweeps import LIMITS, level
+from shiftproof.reporting.page.values import (
+    PERCENT,
+    Axis,
+    Block,
+    DotPlot,
+    HeatCell,
+    HeatMap,
+    Mark,
+    Pictures,
+    PlotRow,
+    Section,
+    Strip,
+    StripRow,
+    Strips,
+    Value,
+    blocks,
+    short,
+)
 from shiftproof.reporting.table import NOTHING, Column, Row, Table
 
 CUTS = tuple(round(0.1 * tenth, 1) for tenth in range(1, 10))
@@ -188,3 +221,199 @@ def cut_table(expected: Expected, noun: str = "domain", label: str = "") -> Tabl
     )
     title = f"Where to cut the probability of {what}"
     return Table(title, tuple(map(Column, titles)), tuple(rows), notes=(note,), heads=("Cut",))
+
+
+# With more domains than this, a section shows the worst and folds the full set.
+MANY = 5
+WORST = 3
+
+
+def answer_sections(
+    model: HeldOut,
+    baselines: Mapping[str, Expected],
+    evidence: Evidence,
+    diagnoses: Sequence[Mapping[str, Any]] = (),
+) -> list[Section]:
+    """Return the sections; the page leaves out those without blocks."""
+    expected, noun, label = model.expected, evidence.noun, evidence.label
+    many = nouns(noun)
+    card = blocks(report_card(expected, baselines, noun, label))
+    panels = _panels(expected, many)
+    if expected.numbers:
+        predictions = [
+            Section("predicted", "Predicted against true", panels),
+            Section("errors", f"Errors by {noun}", blocks(errors_plot(expected, f"all {many}"))),
+        ]
+        cuts = None
+    else:
+        scores = report_card(expected, None, noun, label, every=True)
+        card.append(Block(scores, "All scores", folded=True))
+        predictions = [
+            Section("reliability", "Are its probabilities right?", panels),
+            Section("confusion", "Confusions", confusion_blocks(expected, noun, label)),
+            Section("errors", "Most confident errors", error_blocks(evidence)),
+        ]
+        cuts = cut_table(expected, noun, label)
+    shifts = [block for diagnosis in diagnoses for block in study_diagnosis_blocks(diagnosis, noun)]
+    pictures = picture_blocks(expected, evidence)
+    by_domain = f"{noun[:1].upper()}{noun[1:]} by {noun}"
+    return [
+        Section("expect", by_domain, blocks(forest_plot(model, noun))),
+        Section("card", "Report card", card),
+        Section("worst", f"Worst {noun}", blocks(worst_facts(expected, evidence, diagnoses))),
+        *predictions,
+        Section("shift", f"What differs between {many}", [*pictures, *shifts]),
+        Section("far", "Inputs it has not seen", blocks(far_plot(expected, evidence))),
+        Section("thresholds", "Thresholds", blocks(shortfall_plot(expected, noun), cuts)),
+    ]
+
+
+def _panels(expected: Expected, many: str) -> list[Block]:
+    """Return panels of all rows and of each domain; with many domains, the worst three first."""
+    score = expected.score(expected.metric)
+    every = prediction_panels(expected, whole=f"all {many}")
+    if len(expected.outputs) <= MANY or score is None:
+        return [Block(every)]
+    few = prediction_panels(expected, worst_first(score)[:WORST], f"all {many}")
+    return [Block(few), Block(every, f"Each of {len(expected.outputs)} {many}", folded=True)]
+
+
+def figures_of(expected: Expected, evidence: Evidence) -> list[tuple[str, str]]:
+    """Return the size of the study: domains, rows, columns and classes."""
+    rows = sum(len(outputs.labels) for outputs in expected.outputs.values())
+    figures = [(f"{nouns(evidence.noun)} held out in turn", len(expected.outputs)), ("rows", rows)]
+    if evidence.columns:
+        figures.append(("columns", evidence.columns))
+    if not expected.numbers:
+        first = next(iter(expected.of_classes.values()))
+        figures.append(("classes", first.probabilities.shape[1]))
+    return [(name, f"{count:,}") for name, count in figures]
+
+
+def remarks_of(model: HeldOut, evidence: Evidence) -> list[str]:
+    """Return the remarks to print below the first sentence."""
+    expected, noun, many = model.expected, evidence.noun, nouns(evidence.noun)
+    score = expected.score(expected.metric)
+    if score is None:
+        return []
+    remarks = [
+        f"The model was trained {len(expected.outputs)} times, each time without one {noun}, and"
+        f" scored there. In brackets: where the next {noun} lies with probability"
+        f" {score.level:.0%}."
+    ]
+    if expected.metric == "mae":
+        unit = f" in the unit of {evidence.label}" if evidence.label else ""
+        remarks.append(f"The error is the mean absolute error (MAE){unit}.")
+    if expected.adaptation:
+        remarks.append(
+            f"This is adaptation ({expected.adaptation}): it uses the rows of the new {noun},"
+            " without labels."
+        )
+    if len(score.estimates) < MANY:
+        remarks.append(
+            f"{len(score.estimates)} {many} hardly show how much {many} differ: more would shorten"
+            " the interval."
+        )
+    if score.outliers:
+        remarks.append(f"Unlike the other {many}: {', '.join(score.outliers)}.")
+    return remarks
+
+
+MOST_CLASSES = 12
+
+
+def picture_blocks(expected: Expected, evidence: Evidence) -> list[Block]:
+    """Return the pictures that the evidence allows."""
+    images = [
+        Pictures(domain, [(image, "") for image in images])
+        for domain, images in evidence.images.items()
+    ]
+    strips = column_strips(evidence, list(expected.outputs)) if evidence.shifted else None
+    shares = share_map(expected, evidence) if expected.of_classes else None
+    return blocks(*images, strips, shares)
+
+
+def share_map(expected: Expected, evidence: Evidence) -> HeatMap | None:
+    """Return the share of each class in each domain, coloured by its difference from their mean."""
+    shares = shares_of(expected.of_classes)
+    if len(shares) < 2:
+        return None
+    table = np.array(list(shares.values()))
+    mean, spread = table.mean(axis=0), np.ptp(table, axis=0)
+    if 100 * spread.max() < LIMITS[0]:
+        return None  # nothing moves
+    count = len(mean)
+    most = sorted(np.argsort(-spread, kind="stable")[:MOST_CLASSES].tolist())
+    rows = []
+    for code in most:
+        cells = [
+            HeatCell(f"{100 * share:.0f}", level(float(100 * (share - mean[code]))))
+            for share in table[:, code]
+        ]
+        name = answer_of(evidence.label, class_name(expected.classes, code))
+        rows.append((name.strip("'"), cells))
+    more = f" The {len(most)} of {count} classes that move most." if len(most) < count else ""
+    title = f"Classes: share of the rows of each {evidence.noun} (%)"
+    note = (
+        f"Blue: more than the mean of all {nouns(evidence.noun)}; orange: less. The colours change"
+        f" at 0.5, 2, 5 and 10 points.{more}"
+    )
+    return HeatMap(title, [("", list(shares))], rows, [note], head="Class")
+
+
+def column_strips(evidence: Evidence, domains: list[str]) -> Strips:
+    """Return one small chart per column: where most of its values lie in each domain."""
+    key = [("dot", "median"), ("bar", "half of the rows"), ("span", "nine of ten rows")]
+    note = f"The columns that differ most between {nouns(evidence.noun)}, without missing values."
+    return Strips([_strip(column, domains) for column in evidence.shifted], key, [note])
+
+
+def _strip(column: ColumnByDomain, domains: list[str]) -> Strip:
+    known = [value for five in column.quantiles.values() if five for value in five]
+    axis = Axis.over(known or [0.0], 4, margin=0.02)
+    rows = []
+    for domain in domains:
+        five, missing = column.quantiles.get(domain), column.missing.get(domain, 1.0)
+        if five is None:
+            rows.append(StripRow(domain, (), "no values", f"{domain}: no values"))
+            continue
+        absent = f"{missing:.0%} missing" if missing >= 0.005 else ""
+        low, lower, middle, upper, high = (short(float(f"{value:.4g}")) for value in five)
+        tip = (
+            f"{domain}: median {middle}\nhalf between {lower} and {upper},"
+            f" nine of ten between {low} and {high}"
+        )
+        tip += f"\n{absent}" if absent else ""
+        rows.append(StripRow(domain, tuple(map(axis.percent, five)), absent, tip))
+    return Strip(column.name, axis.percent_ticks(), rows)
+
+
+def far_plot(expected: Expected, evidence: Evidence) -> DotPlot | None:
+    """Return one bar per domain; None if no model can tell which inputs are far."""
+    shares = {domain: far for domain, far in evidence.far.items() if far is not None}
+    if not shares:
+        return None
+    metric = METRICS.get("mae" if expected.numbers else "accuracy")
+    rows = []
+    for domain in sorted(shares, key=lambda domain: -shares[domain]):
+        outputs, far = expected.outputs.get(domain), shares[domain]
+        value = None if outputs is None else metric.score(outputs)
+        score = NOTHING if value is None else metric.text(value)
+        tip = f"{far:.1%} of the rows of {domain} are far"
+        bar = Mark("bar", 0.0, 100 * far)
+        rows.append(PlotRow(Row.of(domain, f"{100 * far:.1f}", score), [bar], tip))
+    others = nouns(evidence.noun)
+    note = (
+        f"A row is far if at most 1% of the rows of the training {others} that were set aside are"
+        f" as far from them. The model answers for it all the same: read such answers with care."
+    )
+    scored = f"{metric.heading}{' (%)' * (metric.factor == 100)}"
+    return DotPlot.of(
+        f"Rows unlike those of the other {others}",
+        (Column("Far (%)"), Column(scored, metric.direction)),
+        rows,
+        *("Share of rows (%)", PERCENT),
+        notes=(note,),
+        heads=(evidence.noun[:1].upper() + evidence.noun[1:],),
+        by=0,
+    )

@@ -15,9 +15,8 @@ from shiftproof.inference.reliability import (
     reliability,
 )
 from shiftproof.metrics.outputs import O, confusion, of_classes, pooled
-from shiftproof.reporting.page.constants import class_name
 from shiftproof.reporting.page.evidence import ConfidentError, Evidence
-from shiftproof.reporting.page.sentences import answer_of, nouns
+from shiftproof.reporting.page.sentences import answer_of, class_name, nouns
 from shiftproof.reporting.page.values import (
     SQUARE,
     Axis,

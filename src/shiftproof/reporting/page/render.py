@@ -15,26 +15,34 @@ from markupsafe import Markup
 
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.diagnosis import amounts_table
-from shiftproof.reporting.page.answer import answer_sections, figures_of, remarks_of
-from shiftproof.reporting.page.curves import learning_curves
-from shiftproof.reporting.page.dot_plots import (
+from shiftproof.reporting.page.charts import (
     baseline_plot,
     cost_plot,
+    learning_curves,
     rank_plot,
     training_plot,
     training_sentence,
 )
 from shiftproof.reporting.page.evidence import Evidence
-from shiftproof.reporting.page.expectation import HeldOut, expectation_blocks
-from shiftproof.reporting.page.provenance import (
-    facts,
-    hparams_table,
-    provenance_facts,
-    settings_table,
+from shiftproof.reporting.page.expectation import (
+    HeldOut,
+    answer_sections,
+    expectation_blocks,
+    figures_of,
+    remarks_of,
 )
 from shiftproof.reporting.page.sentences import lead
 from shiftproof.reporting.page.shifts import diagnosis_blocks, output_shift_table, words_blocks
-from shiftproof.reporting.page.summary import figures, other_selections, sentence, title
+from shiftproof.reporting.page.summary import (
+    facts,
+    figures,
+    hparams_table,
+    other_selections,
+    provenance_facts,
+    sentence,
+    settings_table,
+    title,
+)
 from shiftproof.reporting.page.sweeps import averages_table, dataset_table, heat_map
 from shiftproof.reporting.page.values import Block, Fact, Page, Section, Value, blocks
 from shiftproof.reporting.table import Table

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,14 +14,7 @@ from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.expected import Expected, ExpectedScore
 from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import SHARE
-from shiftproof.metrics.outputs import Outputs
-from shiftproof.reporting.page.constants import (
-    Beside,
-    beside_constant,
-    class_name,
-    compared_metric,
-    constant_answers,
-)
+from shiftproof.metrics.outputs import AnyOutputs, Outputs
 from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.values import Fact
 
@@ -271,3 +266,64 @@ def _lost(expected: Expected, domain: str, diagnoses: Sequence[Mapping[str, Any]
             f"If it is held out, a simple model loses {amount.replace('-', MINUS)}"
             f"{': ' + where if where else ''}."
         )
+
+
+class Beside(NamedTuple):
+    """The score of the model on a domain and that of a constant, which is a class or the mean."""
+
+    domain: str
+    model: float
+    constant: float
+    name: str
+    behind: float
+
+    @property
+    def worse(self) -> bool:
+        """Whether the constant is better than the model."""
+        return self.behind > 0
+
+
+def compared_metric(expected: Expected) -> str:
+    """Return the metric to compare with: accuracy or, of numbers, the one shown or the MAE."""
+    # A constant has no calibration slope, and the mean of the others no interval.
+    if not expected.numbers:
+        return "accuracy"
+    return "mae" if METRICS.get(expected.metric).has_target else expected.metric
+
+
+def beside_constant(expected: Expected) -> list[Beside]:
+    """Compare the model with a constant on each held-out domain where the score is defined."""
+    metric = METRICS.get(compared_metric(expected))
+    constants = constant_answers(expected).outputs
+    compared = []
+    for domain, outputs in expected.outputs.items():
+        model = metric.score(outputs)
+        constant = metric.score(constants[domain]) if domain in constants else None
+        if model is not None and constant is not None:
+            behind = metric.loss(model) - metric.loss(constant)
+            name = "the mean"
+            if domain in expected.of_classes:
+                name = class_name(expected.classes, int(np.bincount(outputs.labels).argmax()))
+            compared.append(Beside(domain, model, constant, name, behind))
+    return compared
+
+
+def constant_answers(expected: Expected) -> Expected:
+    """Return the outputs of always predicting the constant, on each held-out domain."""
+    outputs: dict[str, AnyOutputs] = {}
+    for domain, classes in expected.of_classes.items():
+        commonest = np.bincount(classes.labels).argmax()
+        answer = np.arange(classes.probabilities.shape[1]) == commonest
+        answers = np.tile(answer.astype(np.float64), (len(classes.labels), 1))
+        outputs[domain] = classes._replace(probabilities=answers)
+    means = {domain: float(classes.labels.mean()) for domain, classes in expected.numbers.items()}
+    for domain, numbers in expected.numbers.items():
+        if others := [mean for name, mean in means.items() if name != domain]:
+            answers = np.full(len(numbers.labels), fmean(others))
+            outputs[domain] = numbers._replace(predicted=answers)
+    return replace(expected, outputs=outputs, metric=compared_metric(expected), at_least=None)
+
+
+def class_name(classes: tuple[str, ...], code: int) -> str:
+    """Return the name of a class, or its number if names are unknown."""
+    return classes[code] if classes else str(code)
