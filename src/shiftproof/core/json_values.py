@@ -21,13 +21,17 @@ def conform(value: Any, kind: Any, where: str) -> None:
     """Raise `ValueError` with the location of the mismatch unless a JSON value has a type.
 
     ``kind`` is a type such as `tuple[str, ...]` (a list in JSON), `Mapping[str, int]`, a union or
-    a `Literal`; a dictionary of names and types stands for an object with exactly these keys.
+    a `Literal`; a dictionary of names and types stands for an object with exactly these keys, and a
+    dataclass for one with its compared fields, of which those with a default may be absent.
     Numbers must be finite, and strings encodable (see `is_text`).
     """
     if kind is Any:
         return
     if isinstance(kind, dict):
         conform_fields(value, kind, where)
+        return
+    if is_dataclass(kind):
+        conform_fields(value, _kinds(kind), where, _with_default(kind))
         return
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Union, types.UnionType):
@@ -154,12 +158,17 @@ T = TypeVar("T")
 
 def from_stored(kind: type[T], value: Any, where: str) -> T:
     """Return the dataclass whose `stored_fields` are given; raise `ValueError` if they are not."""
-    hints: dict[str, Any] = typing.get_type_hints(kind)
-    stored = _stored(kind)
-    optional = [field.name for field in stored if _default(field) is not MISSING]
-    conform_fields(value, {field.name: hints[field.name] for field in stored}, where, optional)
+    conform(value, kind, where)
     items = {name: tuple(x) if isinstance(x, list) else x for name, x in value.items()}
     return kind(**items)
+
+
+def _kinds(kind: Any) -> dict[str, Any]:
+    return {field.name: _hints(kind)[field.name] for field in _stored(kind)}
+
+
+def _with_default(kind: Any) -> list[str]:
+    return [field.name for field in _stored(kind) if _default(field) is not MISSING]
 
 
 def _stored(kind: Any) -> list[Field[Any]]:
