@@ -119,8 +119,8 @@ def _predict(
             drift[column] = drift[column] + frame[column].std()
     for kind, changed in {"real": rows, "permuted": permuted, "drift": drift}.items():
         predictions = model.predict(model.form.read(changed))
-        stored[f"{kind}.p"] = predictions.probability_array
-        stored[f"{kind}.typicality"] = predictions.typicality_array
+        stored[f"{kind}.p"] = predictions.probabilities
+        stored[f"{kind}.typicality"] = predictions.typicality
     np.savez_compressed(file, **stored)
 
 

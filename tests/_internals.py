@@ -142,7 +142,7 @@ _NAMES = {
     "learners.algorithms.wise_ft": "WiSEFT",
     "learners.best": "PRIOR planned portfolio shrunk_weights",
     "learners.boosting": "BoostingCandidate FEWEST_BINS ROWS_A_BIN ROWS_A_LEAF",
-    "learners.candidate": "Judged Size held_out_scores judge mean_badness single size_of",
+    "learners.candidate": "Judged Size held_out_scores judge mean_loss single size_of",
     "learners.criterion": "LogLoss criterion_of fit_temperature tempered",
     "learners.encoding": "Encoder ranks_among smooth_quantiles weighted_median",
     "learners.ensemble": "Ensemble Member",

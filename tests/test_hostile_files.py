@@ -176,7 +176,7 @@ def stored_estimator(folder: Path, rng: Rng) -> None:
         data = packed.getvalue()
     else:
         data = damaged(data, rng)
-    model = EstimatorModel(loaded(data, trust=True), [], [0, 1])
+    model = EstimatorModel(loaded(data, trust=True), [], np.arange(2))
     model.predict(np.zeros((2, 4)))
 
 

@@ -53,7 +53,7 @@ def test_a_frame_and_its_file_give_the_same_as_the_model(
     found = shiftproof.predict(run.model, frame, keep=["age"])
     from_file = shiftproof.predict(run.folder, table, keep="age")
     pd.testing.assert_frame_equal(found.to_frame(), from_file.to_frame())
-    chances = run.model.predict(frame).probability_array
+    chances = run.model.predict(frame).probabilities
     np.testing.assert_array_equal(found.frame[["p(0)", "p(1)"]], chances)
     assert found.frame["age"].tolist() == frame["age"].tolist()
     assert found.frame["domain"].tolist() == frame["ward"].tolist()

@@ -59,7 +59,7 @@ def probabilities(table, out, algorithm="linear", label="label", **options):
     rows = table[["a", "b", "c"]]
     model = run.model
     if label == "amount":
-        return model.predict_numbers(model.form.read(rows)).values.numpy()
+        return model.predict_numbers(model.form.read(rows)).values
     return model.predict_proba(rows)
 
 

@@ -59,7 +59,5 @@ def test_sets_cover_rows_of_new_domains(level: float) -> None:
 def test_mistakes_are_said() -> None:
     with pytest.raises(InvalidValue, match="`sets` must be between 0 and 1"):
         score_threshold([scored(0.1)], 90)
-    with pytest.raises(DataError, match="there are none"):
-        score_threshold([], 0.9)
     with pytest.raises(DataError, match="another number of classes"):
         domain_sets([scored(0.1)], np.ones((2, 3)) / 3, 0.4)

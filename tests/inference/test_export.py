@@ -10,7 +10,6 @@ import onnx
 import onnxruntime
 import pandas as pd
 import pytest
-import torch
 from _internals import (
     DESCRIPTION,
     OPSETS,
@@ -70,7 +69,7 @@ def test_a_table_in_a_graph_with_its_preparation_inside(
     assert isinstance(tabular.form, TableForm)
     assert tabular.temperature != 1
     frame = pd.concat([frame, pd.DataFrame({"age": [1e30], "pain": ["agony"], "large": [0.0]})])
-    expected = tabular.probabilities(tabular.form.read(frame)).numpy()
+    expected = tabular.predict_proba(tabular.form.read(frame))
     cells = tabular.form.cells(frame)
     assert np.isnan(cells).any()  # and a category that nobody knows, and a value far off
     data = to_onnx(tabular)
@@ -113,7 +112,7 @@ def test_images_of_any_kind(
     config = configure(dataset, algorithm, steps=2, device="cpu", hparams={"batch_size": 4})
     train(config, dataset, tmp_path)
     model = trained_model(config, dataset, tmp_path)
-    expected = model.probabilities(model.form.read(x)).numpy()
+    expected = model.predict_proba(model.form.read(x))
     numbers = x.astype(np.float32) / (255 if dtype is np.uint8 else 1)
     np.testing.assert_allclose(onnx_outputs(to_onnx(model), numbers), expected, atol=1e-5)
     assert ("batches" in description(model)) == (algorithm in ("arm", "mtl"))
@@ -122,7 +121,7 @@ def test_images_of_any_kind(
 def test_safetensors_is_the_model_itself(tabular: TrainedModel, frame: pd.DataFrame) -> None:
     again = TrainedModel.from_bytes(FORMATS["safetensors"][0](tabular))
     inputs = tabular.form.read(frame)
-    assert torch.equal(again.probabilities(inputs), tabular.probabilities(inputs))
+    assert np.array_equal(again.predict_proba(inputs), tabular.predict_proba(inputs))
 
 
 def test_the_graph_equals_the_columns_to_the_last_bit() -> None:

@@ -161,7 +161,7 @@ def test_onnx_gives_the_same_probabilities(frame, tmp_path, algorithm, hparams):
     new.loc[::6, "pain"] = None
     new.loc[::7, "large"] = np.nan
     cells = model.form.cells(new)
-    expected = model.probabilities(model.form.read(new)).numpy()
+    expected = model.predict_proba(model.form.read(new))
     data = to_onnx(model)
     assert onnx_outputs(data, cells) == pytest.approx(expected, abs=1e-5)
     assert onnx_outputs(data, cells[:1]) == pytest.approx(expected[:1], abs=1e-5)
@@ -191,14 +191,14 @@ def test_an_estimator_of_the_users_own_is_converted(frame, tmp_path, estimator):
     model = trained(frame, estimator, tmp_path)
     cells = model.form.cells(frame)
     assert np.isnan(cells).any()
-    expected = model.probabilities(model.form.read(frame)).numpy()
+    expected = model.predict_proba(model.form.read(frame))
     assert onnx_outputs(to_onnx(model), cells) == pytest.approx(expected, abs=1e-5)
 
 
 def test_one_that_is_a_layer_by_itself_needs_no_conversion(frame, tmp_path):
     boosted = HistGradientBoostingClassifier(max_iter=3)
     model = trained(frame.drop(columns="pain"), boosted, tmp_path)
-    expected = model.probabilities(model.form.read(frame)).numpy()
+    expected = model.predict_proba(model.form.read(frame))
     found = onnx_outputs(to_onnx(model), model.form.cells(frame))
     assert found == pytest.approx(expected, abs=1e-5)
 
@@ -215,7 +215,7 @@ def test_an_estimator_of_arrays_is_converted(tmp_path):
     )
     train(config, dataset, tmp_path)
     model = trained_model(config, dataset, tmp_path)
-    expected = model.probabilities(model.form.read(x)).numpy()
+    expected = model.predict_proba(model.form.read(x))
     assert expected[:, 1].max() < 1e-5
     found = onnx_outputs(to_onnx(model), x.astype(np.float64))
     assert found == pytest.approx(expected, abs=1e-5)

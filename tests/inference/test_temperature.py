@@ -157,14 +157,14 @@ def test_predictions_outputs_and_file_have_it(trained: TrainedRun) -> None:
     rows = model.form.read(frame[frame.hospital == "north"])
     logits = model.network.algorithm.predict(torch.from_numpy(model.form.features(rows))).detach()
     expected = (logits.double() / model.temperature).softmax(dim=1).numpy()
-    found = model.probabilities(rows).numpy()
+    found = model.predict_proba(rows)
     np.testing.assert_allclose(found, expected, atol=1e-6)
     np.testing.assert_allclose(trained.outputs["north"].probabilities, expected, atol=1e-5)
     each = held_out_in(trained.folder.parent).outputs
     np.testing.assert_allclose(each["north"].probabilities, expected, atol=1e-5)
     assert stored_header(trained.folder)["temperature"] == model.temperature
     again = TrainedModel.from_bytes(model.to_bytes(), "cpu")
-    assert torch.equal(again.probabilities(rows), model.probabilities(rows))
+    assert np.array_equal(again.predict_proba(rows), model.predict_proba(rows))
 
 
 def test_training_does_not_depend_on_it(trained: TrainedRun) -> None:
@@ -189,7 +189,7 @@ def test_models_without_one_have_temperature_one(trained: TrainedRun, tmp_path: 
     assert old.temperature == 1
     rows = old.form.read(hospitals())
     logits = old.network.algorithm.predict(torch.from_numpy(old.form.features(rows))).detach()
-    assert torch.equal(old.probabilities(rows), logits.softmax(dim=1))
+    assert np.array_equal(old.predict_proba(rows), logits.softmax(dim=1).numpy())
     (tmp_path / MODEL).write_bytes(with_header(trained.model, temperature=None))
     outputs = trained.folder / "held_out.safetensors"
     (tmp_path / outputs.name).write_bytes(outputs.read_bytes())

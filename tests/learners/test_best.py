@@ -19,7 +19,7 @@ from _internals import (
     best_combined as combined,
     held_out_scores,
     judge,
-    mean_badness,
+    mean_loss,
     planned,
     portfolio,
     shrunk_weights,
@@ -179,9 +179,9 @@ def test_the_mean_over_domains_where_the_score_is_defined() -> None:
     second = np.random.default_rng(1).random(len(samples))
     rows = [samples.domain == domain for domain in range(1, 6)]
     areas = [roc_auc_score(samples.y[own], second[own]) for own in rows]
-    assert mean_badness("auroc", forecasts(second), samples) == pytest.approx(-np.mean(areas))
+    assert mean_loss("auroc", forecasts(second), samples) == pytest.approx(-np.mean(areas))
     with pytest.raises(DataError, match="`metric` auroc is undefined in every training domain"):
-        mean_badness("auroc", forecasts(second)[:60], samples.only(samples.domain == 0))
+        mean_loss("auroc", forecasts(second)[:60], samples.only(samples.domain == 0))
 
 
 def test_the_score_chooses_the_setting() -> None:
@@ -193,7 +193,7 @@ def test_the_score_chooses_the_setting() -> None:
         variant: judge(LinearCandidate("linear", (variant,)), samples, 0)
         for variant in candidate.variants
     }
-    areas = {v: -mean_badness("auroc", own.predicted, samples) for v, own in held_out.items()}
+    areas = {v: -mean_loss("auroc", own.predicted, samples) for v, own in held_out.items()}
     assert areas[by_area.variant] == pytest.approx(max(areas.values()), abs=1e-3)
     losses = {v: own.risk for v, own in held_out.items()}
     assert by_loss.variant == min(losses, key=lambda v: losses[v])

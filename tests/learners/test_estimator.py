@@ -77,7 +77,7 @@ def test_it_predicts_what_scikit_learn_predicts_by_itself(table):
     alone = clone(pipeline).fit(rest[["age", "sex"]], rest.ill)
     expected = alone.predict_proba(held_out[["age", "sex"]])
     model = shiftproof.load_model(run.folder, trust=True)
-    predicted = model.predict(model.form.read(held_out)).probabilities.numpy()
+    predicted = model.predict(model.form.read(held_out)).probabilities
     assert predicted == pytest.approx(expected, abs=1e-6)
     right = (alone.classes_[expected.argmax(axis=1)] == held_out.ill).mean()
     assert run.metrics["accuracy"]["west/in"] == pytest.approx(right)
@@ -122,7 +122,7 @@ class Witness(ClassifierMixin, BaseEstimator):
 
 @pytest.fixture
 def witness(monkeypatch):
-    monkeypatch.setattr(learners_estimator, "untrusted_types", lambda value: [])
+    monkeypatch.setattr(learners_estimator, "check_types", lambda value: None)
     own = f"{Witness.__module__}.Witness"
     trusted = (*learners_estimator.TRUSTED, own)
     monkeypatch.setattr(learners_estimator, "TRUSTED", trusted)
@@ -153,7 +153,7 @@ def test_arrays_come_as_arrays(witness):
 
 def test_an_unknown_category_differs_from_a_missing_one():
     columns = [("a", ("u", "v")), ("b", None)]
-    made = EstimatorModel(None, columns, [0, 1]).given(
+    made = EstimatorModel(None, columns, np.arange(2)).given(
         np.array([[0, 1.5], [1, np.nan], [-1, 0], [np.nan, 0]])
     )
     assert made.a[:3].tolist() == ["u", "v", "<unknown>"]
@@ -164,7 +164,7 @@ def test_an_unknown_category_differs_from_a_missing_one():
 def test_classes_that_no_training_domain_has_get_no_probability(table):
     table = table.assign(ill=np.where(table.site == "west", "maybe", table.ill))
     run = shiftproof.train(table, DummyClassifier(), test_domains="west", **OPTIONS)
-    found = run.model.predict(run.model.form.read(table)).probabilities.numpy()
+    found = run.model.predict(run.model.form.read(table)).probabilities
     assert run.model.classes == ("maybe", "no", "yes")
     assert found[:, 0] == pytest.approx(0, abs=1e-5)
     assert found.sum(axis=1) == pytest.approx(1)

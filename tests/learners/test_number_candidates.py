@@ -10,7 +10,6 @@ from _internals import (
     ForestCandidate,
     LinearCandidate,
     Samples,
-    judge,
     portfolio,
     single,
 )
@@ -35,7 +34,7 @@ def samples(loss: str = "squared", seed: int = 0) -> Samples:
 @pytest.mark.parametrize("name", QUICK)
 def test_a_model_is_stored_as_it_predicts(name: str) -> None:
     rows = samples()
-    made = single(judge(QUICK[name], rows, 0), rows, 0)
+    made = single(QUICK[name], rows, 0)
     assert made.held_out is not None
     assert made.held_out.shape == (150, 1)
     predicted = made.predict(rows.x)

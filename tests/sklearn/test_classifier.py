@@ -50,7 +50,7 @@ def test_it_is_the_run_that_training_would_be(shifted, quick, tmp_path):
     result = train(config, dataset, tmp_path)
     assert estimator.records_ == result.records
     model = trained_model(config, dataset, tmp_path)
-    expected = model.probabilities(model.form.read(x)).numpy()
+    expected = model.predict_proba(model.form.read(x))
     assert np.array_equal(estimator.predict_proba(x), expected)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from shiftproof.api.settings import EvaluateSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
 from shiftproof.data.base import silent
-from shiftproof.inference.expected import Expected
+from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.metrics import (
     Comparison,
     DomainMetrics,
@@ -47,28 +46,28 @@ class Evaluation:
         import pandas as pd
 
         rows = []
-        for own in self.domains:
-            found = own.to_json()
-            scores = found.pop("scores")
-            found.pop("confusion", None)
-            rows.append(found | scores)
+        for domain in self.domains:
+            row = domain.to_json()
+            scores = row.pop("scores")
+            row.pop("confusion", None)
+            rows.append(row | scores)
         return pd.DataFrame(rows).set_index("domain")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         model = self.model
-        predicted = {"targets": model.targets} if model.target else {"classes": model.classes}
-        found: dict[str, Any] = {name: list(values) for name, values in predicted.items()}
-        found["domains"] = [own.to_json() for own in self.domains]
+        result: dict[str, Any] = (
+            {"targets": list(model.targets)} if model.target else {"classes": list(model.classes)}
+        )
+        result["domains"] = [domain.to_json() for domain in self.domains]
         if model.standardized:
-            found["adaptation"] = model.standardized
+            result["adaptation"] = model.standardized
         if self.compared is not None:
-            found["expected"] = [each.to_dict() for each in self.compared]
-        return found
+            result["expected"] = [comparison.to_dict() for comparison in self.compared]
+        return result
 
     def _repr_html_(self) -> str:
-        found: str = self.to_frame().to_html(float_format="{:.4g}".format)
-        return found
+        return str(self.to_frame().to_html(float_format="{:.4g}".format))
 
 
 @keywords(EvaluateSettings)
@@ -104,20 +103,15 @@ def evaluate(
         data,
         data_seed=settings.data_seed,
         progress=progress,
-        label=settings.label,
-        domain=settings.domain,
-        image=settings.image,
-        options=settings.options or {},
         labelled=True,
+        **settings.given(SampleRequest),
     )
-    found, notes = metrics_by_domain(trained, parts, workers=settings.workers, progress=progress)
-    compared = None if held_out is None else _compared(found, held_out)
-    return Evaluation(trained, tuple(found), compared, tuple(notes))
-
-
-def _compared(
-    found: Sequence[DomainMetrics | NumberMetrics], expected: Expected
-) -> tuple[Comparison, ...]:
-    """Compare each domain with the expectation, leaving out domains without scores."""
-    pairs = [compare(expected, own.domain, own.outputs) for own in found if own.scores]
-    return tuple(each for each in pairs if each is not None)
+    by_domain, notes = metrics_by_domain(
+        trained, parts, workers=settings.workers, progress=progress
+    )
+    compared = None
+    if held_out is not None:
+        scored = [metrics for metrics in by_domain if metrics.scores]
+        pairs = [compare(held_out, metrics.domain, metrics.outputs) for metrics in scored]
+        compared = tuple(pair for pair in pairs if pair is not None)
+    return Evaluation(trained, tuple(by_domain), compared, tuple(notes))

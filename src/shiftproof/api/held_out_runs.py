@@ -55,7 +55,7 @@ def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOu
         expected = Expected(in_order(outputs), shown, classes=classes, adaptation=adaptation)
         found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
     if metric is not None and found and all(own.expected.metric != metric for own in found):
-        found[0].expected.checked(metric)  # raises: no run has this score
+        METRICS.checked(metric, found[0].expected.task)  # raises: no run has this score
     return found
 
 

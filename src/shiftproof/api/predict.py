@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftproof.api.held_out import Runs, held_out_in
+from shiftproof.api.held_out import held_out_in
 from shiftproof.api.load_model import as_model
 from shiftproof.api.new_samples import new_samples
 from shiftproof.api.settings import PredictSettings
@@ -16,8 +16,9 @@ from shiftproof.core.errors import InvalidValue
 from shiftproof.core.files import refuse_data_itself, write_atomically
 from shiftproof.core.settings import keywords
 from shiftproof.data.base import silent
+from shiftproof.data.sample_request import SampleRequest
 from shiftproof.inference.adaptation.label_shift import Adapted
-from shiftproof.inference.conformal import Width, checked_level, domain_sets, half_width
+from shiftproof.inference.conformal import checked_level, domain_sets, half_width
 from shiftproof.inference.expected import Expected
 from shiftproof.inference.model import TrainedModel
 from shiftproof.metrics.outputs import of_classes, of_numbers
@@ -78,8 +79,7 @@ class Predicted:
         return path
 
     def _repr_html_(self) -> str:
-        found: str = self.frame.to_html(max_rows=20, index=False)
-        return found
+        return str(self.frame.to_html(max_rows=20, index=False))
 
 
 @keywords(PredictSettings)
@@ -95,64 +95,61 @@ def predict(
         data: inputs of the model, without labels: a data frame; the path of a table, an image
             folder, an image, a manifest or an array; or a dataset name.
     """
-    sets, interval, adapt, expected = (
-        settings.sets, settings.interval, settings.adapt, settings.expected,
-    )  # fmt: skip
+    sets, interval = settings.sets, settings.interval
     progress = settings.progress or silent
-    check_asked(sets, interval, expected, adapt)
-    held_out = None if expected is None else held_out_in(expected)
+    check_asked(settings)
+    held_out = None if settings.expected is None else held_out_in(settings.expected)
     trained = as_model(model, settings.device, trust=settings.trust)
-    _check_model(trained, sets, interval, adapt, held_out)
-    width = None if interval is None else _width(trained, interval, held_out)
+    _check_model(trained, settings, held_out)
     parts = new_samples(
         trained,
         data,
         data_seed=settings.data_seed,
         progress=progress,
-        domain=settings.domain,
-        image=settings.image,
-        keep=settings.keep,
-        options=settings.options or {},
+        **settings.given(SampleRequest),
     )
     notes = [note for part in parts for note in part.notes]
-    if interval is not None and width is not None and not width.promised:
-        domains = len(held_out.outputs) if held_out else len(trained.domains)
-        notes.append(_fewer("intervals", interval, domains, "the number"))
     given: Any = {"workers": settings.workers, "progress": progress}
     if trained.target:
+        width = None
+        if interval is not None:
+            if held_out is None:
+                width, domains = trained.half_width(interval), len(trained.domains)
+            else:
+                outputs = of_numbers(held_out.outputs, "`interval`")
+                width, domains = half_width(list(outputs.values()), interval), len(outputs)
+            if not width.promised:
+                notes.append(_fewer("intervals", interval, domains, "the number"))
         numbers = [
             (part, trained.predict_numbers(part.inputs, sites=part.domains, **given))
             for part in parts
         ]
         frame = numbers_frame(numbers, None if width is None else width.half)
         return Predicted(trained, frame, tuple(notes))
-    done = [
-        (part, trained.predict(part.inputs, adapt=adapt, sites=part.domains, **given))
+    classes = [
+        (part, trained.predict(part.inputs, adapt=settings.adapt, sites=part.domains, **given))
         for part in parts
     ]
     members = None
     if sets is not None and held_out is not None:
-        found = [
-            domain_sets(list(of_classes(held_out.outputs, "`sets`").values()), array, sets)
-            for array in (own.probability_array for _, own in done)
-        ]
-        members = [each.members for each in found]
-        if not all(each.promised for each in found):
-            notes.append(_fewer("sets", sets, len(held_out.outputs), "the right class"))
-    frame = predictions_frame(done, trained.classes, members)
-    adapted = {site: own for _, each in done for site, own in each.adapted.items()}
+        probabilities = list(of_classes(held_out.outputs, "`sets`").values())
+        in_sets = [domain_sets(probabilities, part.probabilities, sets) for _, part in classes]
+        members = [part.members for part in in_sets]
+        if not all(part.promised for part in in_sets):
+            notes.append(_fewer("sets", sets, len(probabilities), "the right class"))
+    frame = predictions_frame(classes, trained.classes, members)
+    adapted = {site: how for _, part in classes for site, how in part.adapted.items()}
     return Predicted(trained, frame, tuple(notes), adapted)
 
 
-def check_asked(
-    sets: float | None, interval: float | None, expected: Runs | None, adapt: str
-) -> None:
+def check_asked(settings: PredictSettings) -> None:
     """Raise if the settings contradict each other, regardless of the model."""
+    sets, interval, expected = settings.sets, settings.interval, settings.expected
     if sets is None and interval is None and expected is not None:
         raise InvalidValue("`expected` needs `sets`, or `interval` for numbers")
     if sets is not None and expected is None:
         raise InvalidValue("`sets` needs `expected`, the runs that hold out each domain in turn")
-    if sets is not None and adapt != "none":
+    if sets is not None and settings.adapt != "none":
         raise InvalidValue("`sets` cannot be combined with `adapt`; leave out one of them")
     if interval is not None:
         checked_level(interval, "interval")
@@ -168,30 +165,17 @@ def checked_out(out: str | os.PathLike[str], data: str | None = None) -> Path:
     return path
 
 
-def _check_model(
-    model: TrainedModel,
-    sets: float | None,
-    interval: float | None,
-    adapt: str,
-    held_out: Expected | None,
-) -> None:
-    if model.target and (sets is not None or adapt != "none"):
+def _check_model(model: TrainedModel, settings: PredictSettings, held_out: Expected | None) -> None:
+    if model.target and (settings.sets is not None or settings.adapt != "none"):
         raise InvalidValue(
             f"`sets` and `adapt` are for classes, and the model predicts a number, {model.target}"
         )
-    if interval is not None and not model.target:
+    if settings.interval is not None and not model.target:
         raise InvalidValue("`interval` is for numbers, and the model predicts classes: use `sets`")
     if held_out is not None:
         held_out.require_task_of(model)
         if model.update is not None:
             raise InvalidValue("`sets` are for trained models; this one is recalibrated")
-
-
-def _width(model: TrainedModel, interval: float, held_out: Expected | None) -> Width:
-    """Return half the width of the intervals."""
-    if held_out is None:
-        return model.half_width(interval)
-    return half_width(list(of_numbers(held_out.outputs, "`interval`").values()), interval)
 
 
 def _fewer(what: str, level: float, domains: int, held: str) -> str:

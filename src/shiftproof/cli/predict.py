@@ -51,17 +51,17 @@ def predict(run: str, data: str, settings: PredictOptions) -> None:
     out = settings.out
     if out is not None:
         checked_out(out, data)
-    check_asked(settings.sets, settings.interval, settings.expected, settings.adapt)
+    check_asked(settings)
     with LoadingBar(quiet=settings.quiet) as progress:
-        found = api.predict(run, data, **settings.but(progress=progress).given(PredictSettings))
-    for note in found.notes:
+        predicted = api.predict(run, data, **settings.but(progress=progress).given(PredictSettings))
+    for note in predicted.notes:
         click.echo(f"note: {in_options(note)}", err=True)
     if out is None:
-        sys.stdout.write(found.to_bytes().decode())
+        sys.stdout.write(predicted.to_bytes().decode())
     else:
-        found.save(out)
-    if said := found.model.standardized:
-        click.echo(f"adaptation: rows are {said}, using the rows given here", err=True)
-    for line in adaptation_lines(found.adapted, found.model.classes):
+        predicted.save(out)
+    if adaptation := predicted.model.standardized:
+        click.echo(f"adaptation: rows are {adaptation}, using the rows given here", err=True)
+    for line in adaptation_lines(predicted.adapted, predicted.model.classes):
         click.echo(line, err=True)
-    click.echo(found.summary + (f"; they are in {out}" if out else ""), err=True)
+    click.echo(predicted.summary + (f"; they are in {out}" if out else ""), err=True)

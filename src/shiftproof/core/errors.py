@@ -60,6 +60,7 @@ EXTRAS = {
     "ray": "ray",
     "onnx": "onnx",
     "onnxscript": "onnx",
+    "skl2onnx": "onnx",
     "skops": "skops",
 }
 # The maximum number of names listed in a message.

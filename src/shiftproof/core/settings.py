@@ -108,7 +108,7 @@ class Settings:
                 parsed = declaration(field).parser.parse(field.name, value)
                 object.__setattr__(self, field.name, parsed)
 
-    def given(self, group: type[Settings] | None = None) -> dict[str, Any]:
+    def given(self, group: type[Any] | None = None) -> dict[str, Any]:
         """Return the settings that differ from their defaults: all, or those that `group` has."""
         return {
             field.name: value

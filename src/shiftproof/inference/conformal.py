@@ -26,7 +26,7 @@ instead, without a guarantee.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ import numpy as np
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.inference.adaptation.label_shift import HeldOut
 from shiftproof.inference.typicality import FEWEST_IN_A_MEAN
+from shiftproof.learners.array_model import require
 from shiftproof.metrics.outputs import NumberOutputs, Outputs
 from shiftproof.metrics.regression import domain_quantile, weighted_quantile
 
@@ -59,10 +60,9 @@ def domain_sets(held_out: Sequence[Outputs], probabilities: np.ndarray, level: f
 def score_threshold(held_out: Sequence[Outputs], level: float) -> tuple[float, bool]:
     """Return the quantile q of the scores, and whether there are enough domains to guarantee it."""
     checked_level(level, "sets")
-    if not held_out:
-        raise DataError("sets need runs with held-out domains; there are none")
     return domain_quantile(
-        [1 - own.probabilities[np.arange(len(own.labels)), own.labels] for own in held_out], level
+        [1 - part.probabilities[np.arange(len(part.labels)), part.labels] for part in held_out],
+        level,
     )
 
 
@@ -80,9 +80,8 @@ class Width(NamedTuple):
 def half_width(held_out: Sequence[NumberOutputs], level: float) -> Width:
     """Return the half-width q of intervals ŷ ± q, and whether their coverage is guaranteed."""
     checked_level(level, "interval")
-    if not held_out:
-        raise DataError("intervals need runs with held-out domains; there are none")
-    return Width(*domain_quantile([np.abs(own.labels - own.predicted) for own in held_out], level))
+    errors = [np.abs(part.labels - part.predicted) for part in held_out]
+    return Width(*domain_quantile(errors, level))
 
 
 def checked_level(level: float, name: str) -> None:
@@ -104,26 +103,23 @@ class HalfWidths:
         if len(values) < FEWEST_IN_A_MEAN:
             return None
         last = len(values) - FEWEST_IN_A_MEAN
-        found = []
+        widths = []
         for level in LEVELS:
             q, promised = domain_quantile(errors, level)
             if promised and np.searchsorted(values, q) > last:
                 q, promised = weighted_quantile(errors, level, len(errors)), False
             first = min(int(np.searchsorted(values, q)), last)
             mean = float(values[first : first + FEWEST_IN_A_MEAN].mean())
-            found.append(Width(_rounded_up(mean), promised))
-        return cls(tuple(found))
+            widths.append(Width(_rounded_up(mean), promised))
+        return cls(tuple(widths))
 
     @classmethod
-    def from_state(cls, modules: Mapping[str, Any], scale: float) -> HalfWidths | None:
-        """Return the half-widths from held-out training domains; None if there are none.
+    def of_held_out(cls, held_out: HeldOut, scale: float) -> HalfWidths | None:
+        """Return the half-widths from held-out training domains.
 
-        The stored predictions are in standard units (`learners.exact.held_out_arrays`), and
-        `scale` converts them.  Return None unless each domain was held out as a whole.
+        The predictions are in standard units (`learners.exact.Exact.fit`), and `scale` converts
+        them.  Return None unless each domain was held out as a whole.
         """
-        held_out = HeldOut.from_state(modules)
-        if held_out is None:
-            return None
         members = [held_out.domain == domain for domain in np.unique(held_out.domain)]
         if any(len(np.unique(held_out.fold[rows])) > 1 for rows in members):
             return None
@@ -139,14 +135,14 @@ class HalfWidths:
 
     def to_json(self) -> list[list[float | bool]]:
         """Return JSON values: the half-width at each level, and whether it is guaranteed."""
-        return [[own.half, own.promised] for own in self.widths]
+        return [list(width) for width in self.widths]
 
     @classmethod
     def from_json(cls, value: Sequence[Sequence[Any]]) -> HalfWidths:
         """Rebuild from the result of `to_json`; raise `ValueError` for other values."""
         widths = tuple(Width(float(half), bool(promised)) for half, promised in value)
-        if len(widths) != len(LEVELS) or not all(0 <= own.half < math.inf for own in widths):
-            raise ValueError("the widths of the intervals are damaged")
+        whole = all(0 <= width.half < math.inf for width in widths)
+        require(whole and len(widths) == len(LEVELS), "the widths of the intervals are damaged")
         return cls(widths)
 
 

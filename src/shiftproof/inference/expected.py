@@ -69,27 +69,26 @@ class ExpectedScore:
         below = self.predictive.below(self.metric.scale.there(threshold))
         return self.metric.worse(below)
 
-    def holds(self, own: Estimate) -> tuple[float, float]:
-        """Return the prediction interval of an observed score with the sampling error of `own`."""
-        return self._back(self.predictive.interval(self.level, own.variance))
+    def holds(self, estimate: Estimate) -> tuple[float, float]:
+        """Return the prediction interval of an observed score, with its sampling error."""
+        return self._back(self.predictive.interval(self.level, estimate.variance))
 
     def _back(self, bounds: tuple[float, float]) -> tuple[float, float]:
         """Return the bounds of an interval on the scale of the score."""
-        low, high = map(self.metric.scale.back, bounds)
-        return low, high
+        return self.metric.scale.back(bounds[0]), self.metric.scale.back(bounds[1])
 
     @property
     def note(self) -> str:
         """A sentence if there are few domains, and one on outliers; empty if neither applies."""
-        found = []
+        texts = []
         if (k := len(self.estimates)) < FEW:
-            found.append(
+            texts.append(
                 f"{k} domains hardly show how much domains differ, so the interval is wide; more"
                 " domains would narrow it."
             )
         if self.outliers:
-            found.append(f"Unlike the other domains: {listed(self.outliers)}.")
-        return " ".join(found)
+            texts.append(f"Unlike the other domains: {listed(self.outliers)}.")
+        return " ".join(texts)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the expected score as JSON values."""
@@ -109,11 +108,11 @@ def expected_score(
     metric: Metric, estimates: Mapping[str, Estimate | None], level: float = LEVEL
 ) -> ExpectedScore | None:
     """Return the expected score, or None if it is defined in fewer than two domains."""
-    known = {domain: own for domain, own in estimates.items() if own is not None}
+    known = {domain: estimate for domain, estimate in estimates.items() if estimate is not None}
     if len(known) < 2:
         return None
-    values = np.array([own.additive for own in known.values()])
-    variances = np.array([own.variance for own in known.values()])
+    values = np.array([estimate.additive for estimate in known.values()])
+    variances = np.array([estimate.variance for estimate in known.values()])
     p_values = outlier_p_values(values, variances)
     outliers = tuple(domain for domain, p in zip(known, p_values, strict=True) if p < OUTLIER)
     return ExpectedScore(metric, level, known, predictive(values, variances), outliers)
@@ -164,16 +163,16 @@ class Expected:
 
     def require_task_of(self, model: TrainedModel) -> None:
         """Raise unless a model has the same classes or targets and adapts in the same way."""
-        if self.targets != model.targets:
-            raise DataError(
-                f"the held-out runs predict {listed(self.targets) or 'classes'}, and the model"
-                f" {listed(model.targets) or 'classes'}; give runs of the same task"
-            )
-        if self.classes != model.classes:
-            raise DataError(
-                f"the held-out runs have the classes {listed(self.classes)}, and the model"
-                f" {listed(model.classes)}; give runs of the same task"
-            )
+        differing = {
+            "predict": (self.targets, model.targets),
+            "have the classes": (self.classes, model.classes),
+        }
+        for verb, (ours, theirs) in differing.items():
+            if ours != theirs:
+                raise DataError(
+                    f"the held-out runs {verb} {listed(ours) or 'classes'}, and the model"
+                    f" {listed(theirs) or 'classes'}; give runs of the same task"
+                )
         if self.adaptation != model.standardized:
             raise DataError(
                 f"the held-out runs are {self.adaptation or 'not standardized'}, and the model is"
@@ -183,11 +182,7 @@ class Expected:
     @property
     def metrics(self) -> tuple[str, ...]:
         """The names of the available scores."""
-        return METRICS.of(task_of(self.outputs.values()))
-
-    def checked(self, metric: str) -> str:
-        """Return the name of a score, or raise if it is not available."""
-        return METRICS.checked(metric, self.task)
+        return METRICS.of(self.task)
 
     @property
     def task(self) -> Kind | None:
@@ -197,19 +192,19 @@ class Expected:
     @property
     def numbers(self) -> dict[str, NumberOutputs]:
         """The outputs of regression models; empty for classifiers."""
-        return {d: own for d, own in self.outputs.items() if isinstance(own, NumberOutputs)}
+        return {d: part for d, part in self.outputs.items() if isinstance(part, NumberOutputs)}
 
     @property
     def of_classes(self) -> dict[str, Outputs]:
         """The class probabilities; empty for regression models."""
-        return {d: own for d, own in self.outputs.items() if isinstance(own, Outputs)}
+        return {d: part for d, part in self.outputs.items() if isinstance(part, Outputs)}
 
     def score(self, metric: str) -> ExpectedScore | None:
         """Return the expected score; None if it is defined in fewer than two domains."""
         if metric not in self._scores:
-            one = METRICS.get(self.checked(metric))
-            estimates = one.estimates(self.outputs, self.level)
-            self._scores[metric] = expected_score(one, estimates, self.level)
+            checked = METRICS.get(METRICS.checked(metric, self.task))
+            estimates = checked.estimates(self.outputs, self.level)
+            self._scores[metric] = expected_score(checked, estimates, self.level)
         return self._scores[metric]
 
     def estimates(self, metric: str) -> dict[str, Estimate | None]:
@@ -223,12 +218,12 @@ class Expected:
     @property
     def headline(self) -> ExpectedScore:
         """The expected value of `metric`, with its intervals."""
-        if (found := self.score(self.metric)) is None:
+        if (score := self.score(self.metric)) is None:
             raise DataError(
                 f"{self.metric} is defined in fewer than two of {len(self.outputs)} held-out"
                 " domains, and one domain does not show how domains differ; use another `metric`"
             )
-        return found
+        return score
 
     @property
     def probability_worse(self) -> float | None:
@@ -242,32 +237,32 @@ class Expected:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values: `expected` by score, and the report card of each domain."""
-        found: dict[str, Any] = {"metric": self.metric, "expected": self.expected}
+        result: dict[str, Any] = {"metric": self.metric, "expected": self.expected}
         if self.at_least is not None:
-            found["at_least"] = self.threshold
+            result["at_least"] = self.threshold
         if self.adaptation:
-            found["adaptation"] = self.adaptation
-        found["domains"] = [
+            result["adaptation"] = self.adaptation
+        result["domains"] = [
             {
                 "domain": domain,
-                "samples": len(own.labels),
-                "scores": scores(own),
+                "samples": len(part.labels),
+                "scores": scores(part),
                 "intervals": {
                     metric: [value.low, value.high]
                     for metric, score in self._scores.items()
                     if score is not None and (value := score.estimates.get(domain)) is not None
                 },
-                **({"confusion": confusion(own)} if isinstance(own, Outputs) else {}),
+                **({"confusion": confusion(part)} if isinstance(part, Outputs) else {}),
             }
-            for domain, own in self.outputs.items()
+            for domain, part in self.outputs.items()
         ]
-        return found
+        return result
 
     @property
     def expected(self) -> dict[str, dict[str, Any]]:
         """Every expected score that is defined in at least two domains, as JSON values."""
-        found = {metric: self.score(metric) for metric in self.metrics}
-        return {metric: own.to_dict() for metric, own in found.items() if own is not None}
+        known = {metric: self.score(metric) for metric in self.metrics}
+        return {metric: score.to_dict() for metric, score in known.items() if score is not None}
 
     def to_frame(self) -> pd.DataFrame:
         """Return `metric` for each domain and for the next domain, with intervals."""
@@ -278,12 +273,12 @@ class Expected:
             {
                 "domain": domain,
                 "samples": len(self.outputs[domain].labels),
-                self.metric: own.value,
-                "low": own.low,
-                "high": own.high,
+                self.metric: estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
                 "outlier": domain in score.outliers,
             }
-            for domain, own in score.estimates.items()
+            for domain, estimate in score.estimates.items()
         ]
         low, high = score.interval
         rows.append({"domain": "next domain", self.metric: score.mean, "low": low, "high": high})
@@ -294,13 +289,13 @@ class Expected:
         import pandas as pd
 
         parts = {**self.outputs, "pooled": pooled(list(self.outputs.values()))}
-        rows = {name: {"samples": len(own.labels), **scores(own)} for name, own in parts.items()}
+        rows = {name: {"samples": len(part.labels), **scores(part)} for name, part in parts.items()}
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def _repr_html_(self) -> str:
         table = self.to_frame().to_html(float_format="{:.3f}".format, na_rep="")
-        said = " ".join(sentences(self))
-        return f"{table}<p>{html.escape(said)}</p>"
+        text = " ".join(sentences(self))
+        return f"{table}<p>{html.escape(text)}</p>"
 
 
 def sentences(expected: Expected) -> list[str]:
@@ -308,18 +303,18 @@ def sentences(expected: Expected) -> list[str]:
     score = expected.headline
     low, high = score.interval
     metric = METRICS.get(expected.metric)
-    found = [
+    texts = [
         f"Expect {metric.phrase} {three_digits(low)} to {three_digits(high)} at the next domain"
         f" with probability {score.level:.0%}; {three_digits(score.mean)} at a typical one."
     ]
     if (worse := expected.probability_worse) is not None:
-        found.append(
+        texts.append(
             f"The probability that the next domain is {metric.worse_side} {expected.at_least:g} is"
             f" {worse:.2g}."
         )
     if expected.adaptation:
-        found.append(
+        texts.append(
             f"This is adaptation ({expected.adaptation}): it uses the rows of the new domain,"
             " without labels."
         )
-    return [*found, score.note] if score.note else found
+    return [*texts, score.note] if score.note else texts

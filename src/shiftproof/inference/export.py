@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue, named_extras
 from shiftproof.data.input_forms import ImageForm, TableForm
 from shiftproof.inference.export_tables import (
     BYTE,
@@ -45,9 +45,10 @@ def inputs_of(model: TrainedModel) -> tuple[str, tuple[int, ...]]:
 def description(model: TrainedModel) -> dict[str, Any]:
     """Return a description of the inputs and outputs of an exported model, as JSON values."""
     dtype, shape = inputs_of(model)
+    name, output_shape = _output(model)
     described: dict[str, Any] = {
         "input": {"name": INPUT, "shape": ["n", *shape], "dtype": dtype},
-        "output": {"name": _output(model), "shape": _output_shape(model), "dtype": "float32"},
+        "output": {"name": name, "shape": output_shape, "dtype": "float32"},
         **({"targets": list(model.targets)} if model.targets else {"classes": list(model.classes)}),
         "trained_on": list(model.domains),
         "algorithm": model.config.algorithm,
@@ -79,20 +80,17 @@ def description(model: TrainedModel) -> dict[str, Any]:
     return described
 
 
-def _output_shape(model: TrainedModel) -> list[Any]:
-    return ["n"] if model.target else ["n", model.task.num_outputs]
+def _output(model: TrainedModel) -> tuple[str, list[Any]]:
+    """Return the name and shape of the output."""
+    return (NUMBERS, ["n"]) if model.target else (OUTPUT, ["n", model.task.num_outputs])
 
 
 def to_onnx(model: TrainedModel) -> bytes:
     """Return the model in ONNX format for any batch size, with its description in the metadata."""
-    try:
+    with named_extras():
         import onnx
         import onnxscript  # noqa: F401
         import skl2onnx  # noqa: F401
-    except ImportError as error:
-        raise InvalidValue(
-            "ONNX needs other packages; run pip install 'shiftproof[onnx]'"
-        ) from error
     if model.update is not None:
         raise InvalidValue("a recalibrated model can be exported to safetensors only")
     if model.standardized:
@@ -134,10 +132,12 @@ def _graph(model: TrainedModel) -> Any:
         last = "outputs"
     if exact:
         last = add_ensemble(graph, learner.ensemble, model.task, last)
-    graph.nodes.append(helper.make_node("Identity", [last], [_output(model)]))
-    kind = {"float64": DOUBLE, "float32": FLOAT, "uint8": BYTE}[inputs_of(model)[0]]
-    inputs = helper.make_tensor_value_info(INPUT, kind, ["n", *inputs_of(model)[1]])
-    output = helper.make_tensor_value_info(_output(model), FLOAT, _output_shape(model))
+    name, output_shape = _output(model)
+    graph.nodes.append(helper.make_node("Identity", [last], [name]))
+    given, given_shape = inputs_of(model)
+    kind = {"float64": DOUBLE, "float32": FLOAT, "uint8": BYTE}[given]
+    inputs = helper.make_tensor_value_info(INPUT, kind, ["n", *given_shape])
+    output = helper.make_tensor_value_info(name, FLOAT, output_shape)
     return helper.make_model(
         helper.make_graph(graph.nodes, "model", [inputs], [output], graph.constants),
         opset_imports=[helper.make_opsetid(domain, number) for domain, number in OPSETS.items()],
@@ -151,7 +151,3 @@ FORMATS: dict[str, tuple[Callable[[TrainedModel], bytes], str]] = {
     "onnx": (to_onnx, ".onnx"),
     "safetensors": (TrainedModel.to_bytes, ".safetensors"),
 }
-
-
-def _output(model: TrainedModel) -> str:
-    return NUMBERS if model.target else OUTPUT

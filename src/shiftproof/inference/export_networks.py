@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.types import REGRESSION, Task
+from shiftproof.core.types import REGRESSION
 from shiftproof.data.domain import as_numbers
 from shiftproof.inference.export_tables import OPSETS
 from shiftproof.inference.model import TrainedModel
@@ -19,32 +17,27 @@ from shiftproof.models.risk import class_probabilities
 
 
 class Outputs(nn.Module):
-    """Map from inputs [n, …] to class probabilities [n, c], or to numbers [n]."""
+    """Map from inputs [n, …] to class probabilities [n, c], or to numbers [n].
 
-    def __init__(self, network: nn.Module, task: Task) -> None:
+    If a learner was fitted at once to the features of a frozen network, the outputs are these
+    features [n, k].
+    """
+
+    def __init__(self, network: Any) -> None:
         super().__init__()
-        self.network, self.task = network, task
+        self.network = network
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return the outputs of inputs, or of the features of a table."""
-        outputs: Tensor = self.network(inputs)
-        if self.task.kind == REGRESSION:
-            numbers: Tensor = self.task.in_units(outputs.double())
-            return numbers.float()
-        return class_probabilities(outputs)
-
-
-class Features(nn.Module):
-    """The frozen network before a learner that was fitted at once: inputs → features [n, k]."""
-
-    def __init__(self, stem: nn.Module) -> None:
-        super().__init__()
-        self.stem = stem
-
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return the features of inputs, uint8 or floating point."""
-        features: Tensor = self.stem(as_numbers(inputs)).float()
-        return features
+        learner = self.network.algorithm
+        if learner.exact:
+            outputs = self.network.stem(as_numbers(inputs))
+        elif learner.task.kind == REGRESSION:
+            outputs = learner.task.in_units(self.network(inputs).double())
+        else:
+            outputs = class_probabilities(self.network(inputs))
+        numbers: Tensor = outputs.float()
+        return numbers
 
 
 def network_graph(
@@ -58,40 +51,26 @@ def network_graph(
         shape: the shape of one input.
         names: the names of the input and of the output.
     """
-    network: Any = model.network
-    exact = network.algorithm.exact
-    module = Features(network.stem) if exact else Outputs(network, model.task)
     example = torch.zeros(2, *shape, dtype=getattr(torch, dtype))
     # Without a maximum, PyTorch 2.7 fails to prove that the size is not 2^63 − 1.
     count = torch.export.Dim("n", min=1, max=2**31)
-    with _silence():
-        program = torch.onnx.export(
-            module.eval(),
-            (example,),
-            input_names=[names[0]],
-            output_names=[names[1]],
-            dynamic_shapes=({0: count},),
-            dynamo=True,
-            opset_version=OPSETS[""],
-            verbose=False,
-        )
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns about its own exporter
+            program = torch.onnx.export(
+                Outputs(model.network).eval(),
+                (example,),
+                input_names=[names[0]],
+                output_names=[names[1]],
+                dynamic_shapes=({0: count},),
+                dynamo=True,
+                opset_version=OPSETS[""],
+                verbose=False,
+            )
+    finally:
+        logging.disable(logging.NOTSET)
     proto = program.model_proto  # type: ignore[union-attr]
     for node in proto.graph.node:
         del node.metadata_props[:]  # source lines, with paths of this machine
     return proto
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Silence torch's warnings about its exporter."""
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,13 +20,12 @@ from shiftproof.metrics.base import scores
 from shiftproof.metrics.outputs import AnyOutputs, NumberOutputs, Outputs, confusion
 
 
-@dataclass(frozen=True)
 class _Metrics:
     """Metrics on one domain; a field `outputs` holds the predictions behind them."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the metrics by name, as JSON values."""
-        return {own.name: getattr(self, own.name) for own in fields(self) if own.name != "outputs"}
+        return {name: value for name, value in vars(self).items() if name != "outputs"}
 
 
 @dataclass(frozen=True)
@@ -71,52 +70,52 @@ class NumberMetrics(_Metrics):
     outputs: NumberOutputs = field(repr=False, compare=False)
 
 
-def labelled_domains(parts: Sequence[Samples]) -> tuple[list[tuple[str, Samples]], list[str]]:
-    """Return the labelled samples of each domain, and notes on samples left out."""
-    notes = [note for part in parts for note in part.notes]
-    found = []
-    for part in parts:
-        for domain, samples in part.by_domain().items():
-            if samples.labels is None:
-                raise DataError("there are no labels to compare the predictions with")
-            labelled = [i for i, label in enumerate(samples.labels) if label is not None]
-            if missing := len(samples) - len(labelled):
-                notes.append(
-                    f"domain {domain!r}: left out {counted(missing, 'sample')} without a label"
-                )
-            if labelled:
-                found.append((domain, samples.take(np.array(labelled))))
-    if not found:
-        raise DataError("no sample has a label")
-    return found, notes
-
-
 def metrics_by_domain(
     model: TrainedModel,
     parts: Sequence[Samples],
     *,
     workers: int | None = None,
     progress: Progress = silent,
-) -> tuple[list[DomainMetrics] | list[NumberMetrics], list[str]]:
+) -> tuple[Sequence[DomainMetrics | NumberMetrics], list[str]]:
     """Return the metrics on each domain, and notes on samples left out."""
-    labelled, notes = labelled_domains(parts)
+    notes = [note for part in parts for note in part.notes]
+    labelled = []
+    for part in parts:
+        for domain, samples in part.by_domain().items():
+            if samples.labels is None:
+                raise DataError("there are no labels to compare the predictions with")
+            known = [i for i, label in enumerate(samples.labels) if label is not None]
+            if missing := len(samples) - len(known):
+                notes.append(
+                    f"domain {domain!r}: left out {counted(missing, 'sample')} without a label"
+                )
+            if known:
+                labelled.append((domain, samples.take(np.array(known))))
+    if not labelled:
+        raise DataError("no sample has a label")
+    metrics: Sequence[DomainMetrics | NumberMetrics]
     if model.target:
-        numbers = [_of_numbers(model, *part, workers, progress) for part in labelled]
-        return numbers, [*notes, *_notes_on_training(numbers, "the errors there are too small")]
-    classes = [_of_classes(model, *part, workers, progress) for part in labelled]
-    total, unknown = (
-        sum(getattr(metrics, name) for metrics in classes) for name in ("samples", "unknown")
-    )
-    if unknown == total:
-        first = next(label for part in parts for label in part.labels or () if label is not None)
-        raise DataError(
-            f"none of the labels is a class of the model (the first, {first!r};"
-            f" {nearest(str(first), model.classes)})"
+        metrics = [_of_numbers(model, *part, workers, progress) for part in labelled]
+        effect = "the errors there are too small"
+    else:
+        metrics = classes = [_of_classes(model, *part, workers, progress) for part in labelled]
+        effect = "the accuracy there is too optimistic"
+        total, unknown = sum(m.samples for m in classes), sum(m.unknown for m in classes)
+        if unknown == total:
+            labels = (label for part in parts for label in part.labels or ())
+            first = next(label for label in labels if label is not None)
+            raise DataError(
+                f"none of the labels is a class of the model (the first, {first!r};"
+                f" {nearest(first, model.classes)})"
+            )
+        if unknown:
+            notes.append(f"{unknown} of {total} samples have classes that the model does not know")
+    if seen := list(dict.fromkeys(m.domain for m in metrics if m.trained_on)):
+        notes.append(
+            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
+            f" same samples, {effect}"
         )
-    if unknown:
-        notes.append(f"{unknown} of {total} samples have classes that the model does not know")
-    notes += _notes_on_training(classes, "the accuracy there is too optimistic")
-    return classes, notes
+    return metrics, notes
 
 
 def _of_classes(
@@ -126,8 +125,8 @@ def _of_classes(
     labels = np.array([codes.get(str(label), -1) for label in samples.labels or ()])
     predictions = model.predict(samples.inputs, workers=workers, progress=progress)
     known, n = labels >= 0, len(labels)
-    accuracy = float((predictions.predicted_array == labels).mean())
-    chances = predictions.probability_array[known].astype(np.float64)
+    accuracy = float((predictions.predicted == labels).mean())
+    chances = predictions.probabilities[known].astype(np.float64)
     outputs = Outputs(chances, labels[known], np.flatnonzero(known))
     of_label = chances[np.arange(len(chances)), outputs.labels]
     return DomainMetrics(
@@ -152,7 +151,7 @@ def _of_numbers(
     predictions = model.predict_numbers(
         samples.inputs, sites=samples.domains, workers=workers, progress=progress
     )
-    outputs = NumberOutputs(predictions.value_array, labels, np.arange(len(labels)))
+    outputs = NumberOutputs(predictions.values, labels, np.arange(len(labels)))
     errors = np.abs(outputs.predicted - outputs.labels)
     spread = float(errors.std(ddof=1) / np.sqrt(len(errors))) if len(errors) > 1 else 0.0
     return NumberMetrics(
@@ -165,17 +164,6 @@ def _of_numbers(
         model.target,
         outputs,
     )
-
-
-def _notes_on_training(
-    found: Sequence[DomainMetrics | NumberMetrics], effect: str
-) -> Iterator[str]:
-    """Yield a note if the model was trained on domains with the names of these."""
-    if seen := list(dict.fromkeys(metrics.domain for metrics in found if metrics.trained_on)):
-        yield (
-            f"the model was trained on domains with these names: {listed(seen)}; if they hold the"
-            f" same samples, {effect}"
-        )
 
 
 def _number(label: str | None, target: str) -> float:
@@ -235,7 +223,7 @@ class Comparison:
 def compare(expected: Expected, domain: str, outputs: AnyOutputs) -> Comparison | None:
     """Compare a new domain with the expected score; return None if its score is undefined."""
     score = expected.headline
-    own = METRICS.get(expected.metric).estimate(outputs, expected.level)
-    if own is None:
+    estimate = METRICS.get(expected.metric).estimate(outputs, expected.level)
+    if estimate is None:
         return None
-    return Comparison(domain, expected.metric, own.value, *score.holds(own))
+    return Comparison(domain, expected.metric, estimate.value, *score.holds(estimate))

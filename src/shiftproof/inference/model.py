@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,86 +50,47 @@ from shiftproof.training.load_run import without_starting_weights
 from shiftproof.training.run_folder import RunFolder, add_file
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from shiftproof.inference.predictor import Predictor
 
 # The prefixes of the names of the arrays in a model file.
 NETWORK, MEMBERS, TYPICALITY = PREFIXES = ("network.", "members.", "typicality.")
 
 
-def _tensor(array: np.ndarray) -> Tensor:
-    import torch
-
-    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
-
-
+@dataclass(frozen=True, eq=False)
 class AnyPredictions:
-    """Typicality of each input [n], and whether it is far; `…_array` attributes are arrays."""
+    """How typical each input is of the training domains [n], and whether it is far [n]."""
 
-    def __init__(self, typicality: np.ndarray, far: np.ndarray) -> None:
-        self.typicality_array, self.far_array = typicality, far
-
-    @cached_property
-    def typicality(self) -> Tensor:
-        """How typical each input is of the training domains, [n]."""
-        return _tensor(self.typicality_array)
-
-    @cached_property
-    def far(self) -> Tensor:
-        """Whether each input is unlike the training domains, [n]."""
-        return _tensor(self.far_array)
+    typicality: np.ndarray
+    far: np.ndarray
 
     @property
     def far_share(self) -> float:
         """The share of inputs that are far."""
-        return float(self.far_array.astype(np.float64).mean())
+        return float(self.far.mean())
 
 
+@dataclass(frozen=True, eq=False)
 class Predictions(AnyPredictions):
     """Class probabilities [n, c], typicality of each input [n], and whether it is far.
 
     `adapted` describes the adaptation to each site; it is empty if adaptation was not requested.
     """
 
-    def __init__(
-        self,
-        probabilities: np.ndarray,
-        typicality: np.ndarray,
-        far: np.ndarray,
-        adapted: Mapping[str, Adapted] = MappingProxyType({}),
-    ) -> None:
-        super().__init__(typicality, far)
-        self.probability_array, self.adapted = probabilities, adapted
-
-    @cached_property
-    def probabilities(self) -> Tensor:
-        """The probability of each class, [n, c]."""
-        return _tensor(self.probability_array)
+    probabilities: np.ndarray
+    adapted: Mapping[str, Adapted] = field(default_factory=dict)
 
     @property
-    def predicted(self) -> Tensor:
+    def predicted(self) -> np.ndarray:
         """The index of the most probable class, [n]."""
-        return _tensor(self.predicted_array)
-
-    @property
-    def predicted_array(self) -> np.ndarray:
-        """The index of the most probable class, as an array [n]."""
-        found: np.ndarray = self.probability_array.argmax(axis=1)
-        return found
+        likely: np.ndarray = self.probabilities.argmax(axis=1)
+        return likely
 
 
+@dataclass(frozen=True, eq=False)
 class NumberPredictions(AnyPredictions):
     """Predicted numbers [n] in the units of the labels, typicality [n], and which are far [n]."""
 
-    def __init__(self, values: np.ndarray, typicality: np.ndarray, far: np.ndarray) -> None:
-        super().__init__(typicality, far)
-        self.value_array = values
-
-    @cached_property
-    def values(self) -> Tensor:
-        """The predicted numbers."""
-        return _tensor(self.value_array)
+    values: np.ndarray
 
 
 class RowPredictor:
@@ -159,16 +119,15 @@ class RowPredictor:
         for rows in batches_of(subset):
             x = np.asarray(subset.domain.rows(rows))
             seen = form.features(x) if isinstance(form, TableForm) else x.reshape(len(x), -1)
-            outputs = self.answer(as_float_rows(x)) if answered else np.empty((len(x), 0))
+            outputs = np.empty((len(x), 0))
+            if answered:
+                outputs = self.algorithm.predict(as_float_rows(x)).astype(np.float32)
+                outputs = outputs.astype(np.float64)
+                if (task := self.algorithm.task).kind == CLASSIFICATION:
+                    outputs = np.exp(log_softmax(outputs, axis=1)).astype(np.float32)
+                else:
+                    outputs = task.in_units(outputs)
             yield as_float_rows(seen), outputs
-
-    def answer(self, x: np.ndarray) -> np.ndarray:
-        """Return probabilities [n, c] as float32, or numbers in label units."""
-        outputs, task = self.algorithm.predict(x).astype(np.float32), self.algorithm.task
-        if task.kind == CLASSIFICATION:
-            chances: np.ndarray = np.exp(log_softmax(outputs.astype(np.float64), axis=1))
-            return chances.astype(np.float32)
-        return task.in_units(outputs.astype(np.float64))
 
     def weights(self) -> dict[str, np.ndarray]:
         """Return the weights of networks, of which there are none."""
@@ -250,20 +209,20 @@ class TrainedModel:
             raise InvalidValue(
                 "`adapt` is for trained models; this one is recalibrated to its site"
             )
-        inputs, sites = self._given(inputs, sites)
-        plain = Predictions(*self._answers(inputs, sites, workers, progress))
+        sites, *parts = self._predicted(inputs, sites, workers, progress)
+        plain = Predictions(*parts)
         if how == "none":
             return plain
-        found = plain.probability_array
-        names = np.array([NEW_SITE] * len(found) if sites is None else list(sites), dtype=object)
-        done_to = {}
+        chances = plain.probabilities
+        names = np.array([NEW_SITE] * len(chances) if sites is None else list(sites), dtype=object)
+        by_site = {}
         for site in dict.fromkeys(names):
             rows = np.flatnonzero(names == site)
-            typicality = plain.typicality_array[rows] if self.typicality else None
-            given = found[rows].astype(np.float64)
-            done_to[str(site)] = adapted(self.label_shift, given, typicality)
-            found[rows] = done_to[str(site)].probabilities.astype(found.dtype)
-        return Predictions(found, plain.typicality_array, plain.far_array, done_to)
+            typicality = plain.typicality[rows] if self.typicality else None
+            before = chances[rows].astype(np.float64)
+            by_site[str(site)] = adapted(self.label_shift, before, typicality)
+            chances[rows] = by_site[str(site)].probabilities.astype(chances.dtype)
+        return replace(plain, adapted=by_site)
 
     def predict_numbers(
         self,
@@ -276,8 +235,8 @@ class TrainedModel:
         """Return predicted numbers for new inputs, in any form that `predict` accepts."""
         if not self.target:
             raise InvalidValue("the model predicts classes, not a number: use predict")
-        inputs, sites = self._given(inputs, sites)
-        return NumberPredictions(*self._answers(inputs, sites, workers, progress))
+        _, *parts = self._predicted(inputs, sites, workers, progress)
+        return NumberPredictions(*parts)
 
     def half_width(self, level: float) -> Width:
         """Return the half-width q of the prediction intervals ŷ ± q.
@@ -294,48 +253,43 @@ class TrainedModel:
             )
         return self.half_widths.half_width(level)
 
-    def _given(
-        self, inputs: Inputs | Any, sites: Sequence[str] | None
-    ) -> tuple[Inputs, Sequence[str] | None]:
-        """Return the preprocessed inputs, and the site of each input if known."""
+    def _predicted(
+        self,
+        inputs: Inputs | Any,
+        sites: Sequence[str] | None,
+        workers: int | None,
+        progress: Progress,
+    ) -> tuple[Any, ...]:
+        """Return the sites if known, typicality, far inputs, and probabilities or numbers."""
         if len(inputs) == 0:
             raise DataError("there is nothing to predict: the inputs are empty")
         if isinstance(inputs, TensorLike):
             inputs = as_ready(as_array(inputs))
         if not isinstance(inputs, ReadyInputs | LazyInputs):
-            if sites is None and self.standardized:
-                sites = self._sites(inputs)
+            column = self.columns.get("domain")
+            if sites is None and self.standardized and column in getattr(inputs, "columns", ()):
+                sites = [str(value) for value in inputs[column]]
             inputs = self.form.read([inputs] if isinstance(inputs, str | Path) else inputs)
         if sites is not None and len(sites) != len(inputs):
             raise DataError(f"`sites` has {len(sites)} entries for {len(inputs)} inputs")
-        return inputs, sites
-
-    def _answers(
-        self, inputs: Inputs, sites: Sequence[str] | None, workers: int | None, progress: Progress
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the probabilities or numbers, the typicality, and which inputs are far."""
         network, ready = self.ready(inputs, sites, workers)
-        answers, p_values, done = [], [], 0
-        for seen, answer in network.answers(without_labels(ready), self.form, self.device, workers):
-            answers.append(answer if self.target else self._updated(answer, seen))
+        outputs, p_values, done = [], [], 0
+        for seen, output in network.answers(without_labels(ready), self.form, self.device, workers):
+            if self.update is not None:
+                doubles = (part.astype(np.float64) for part in (output, seen))
+                output = self.update.applied(*doubles).astype(output.dtype)
+            outputs.append(output)
             unknown = np.full(len(seen), np.nan)
             p_values.append(self.typicality.p_value(seen) if self.typicality else unknown)
             done += len(seen)
             progress("predicting", done, len(inputs))
         p_value = np.concatenate(p_values)
         far = self.typicality.is_far(p_value) if self.typicality else p_value < 0
-        return np.concatenate(answers), p_value, far
+        return sites, p_value, far, np.concatenate(outputs)
 
     def predict_proba(self, inputs: Inputs | Any) -> np.ndarray:
         """Return the probability of each class, [n, classes] in the order of `classes`."""
-        return self.predict(inputs).probability_array
-
-    def _sites(self, frame: Any) -> list[str] | None:
-        """Return the site of each row of a data frame, or None without a domain column."""
-        column = self.columns.get("domain")
-        if column is None or column not in getattr(frame, "columns", ()):
-            return None
-        return [str(value) for value in frame[column]]
+        return self.predict(inputs).probabilities
 
     @property
     def standardized(self) -> str:
@@ -355,13 +309,6 @@ class TrainedModel:
 
         return standardized_features(self.network, how, inputs, sites, self.device, workers)
 
-    def _updated(self, probabilities: np.ndarray, seen: np.ndarray) -> np.ndarray:
-        """Return probabilities after the update to a new site, if the model has one."""
-        if self.update is None:
-            return probabilities
-        given = (part.astype(np.float64) for part in (probabilities, seen))
-        return self.update.applied(*given).astype(probabilities.dtype)
-
     def recalibrated(
         self, inputs: Inputs, labels: np.ndarray
     ) -> tuple[TrainedModel, Recalibration]:
@@ -377,22 +324,28 @@ class TrainedModel:
             )
         if self.update is not None:
             raise DataError("the model has been recalibrated before; use the trained one")
-        found = self.predict(inputs).probability_array.astype(np.float64)
+        chances = self.predict(inputs).probabilities.astype(np.float64)
         features = None
         if isinstance(self.form, TableForm):
             _, ready = self.ready(inputs)
             features = self.form.features(np.asarray(ready)).astype(np.float64)
-        done = recalibrated(found, features, np.asarray(labels))
+        done = recalibrated(chances, features, np.asarray(labels))
         # The results on held-out domains do not apply to the updated model.
         return replace(self, update=done.update, label_shift=None), done
 
-    def probabilities(self, inputs: Inputs) -> Tensor:
-        """Return the probability of each class, [n, c]."""
-        return self.predict(inputs).probabilities
-
     def described(self) -> dict[str, Any]:
         """Return everything but the arrays, as JSON values; what is absent or 1 is left out."""
-        described: dict[str, Any] = {
+        learner = self.network.algorithm
+        optional = {
+            "label_shift": self.label_shift and self.label_shift.to_json(),
+            "update": self.update and self.update.to_json(),
+            "targets": list(self.targets),
+            "half_widths": self.half_widths and [self.half_widths.to_json()],
+            "temperature": self.temperature if self.temperature != 1 else None,
+            "held_out_accuracy": dict(self.held_out_accuracy),
+            "ensemble": learner.ensemble.to_json() if isinstance(learner, Exact) else None,
+        }
+        return {
             "version": shiftproof.__version__,
             "config": self.config.to_json(),
             "task": self.task.to_json(),
@@ -400,32 +353,21 @@ class TrainedModel:
             "domains": list(self.domains),
             "form": self.form.to_json(),
             "columns": dict(self.columns),
+            **{name: value for name, value in optional.items() if value},
         }
-        if self.label_shift is not None:
-            described["label_shift"] = self.label_shift.to_json()
-        if self.update is not None:
-            described["update"] = self.update.to_json()
-        if self.targets:
-            described["targets"] = list(self.targets)
-        if self.half_widths is not None:
-            described["half_widths"] = [self.half_widths.to_json()]
-        if self.temperature != 1:
-            described["temperature"] = self.temperature
-        if self.held_out_accuracy:
-            described["held_out_accuracy"] = dict(self.held_out_accuracy)
-        if isinstance(self.network.algorithm, Exact):
-            described["ensemble"] = self.network.algorithm.ensemble.to_json()
-        return described
 
     def to_bytes(self) -> bytes:
         """Return the content of the model's file."""
-        weights = {name: as_array(array) for name, array in self.network.weights().items()}
-        parts = {NETWORK: weights}
+        parts = {NETWORK: self.network.weights()}
         if isinstance(self.network.algorithm, Exact):
             parts[MEMBERS] = self.network.algorithm.ensemble.arrays()
         if self.typicality:
             parts[TYPICALITY] = self.typicality.arrays()
-        arrays = {f"{part}{n}": array for part, own in parts.items() for n, array in own.items()}
+        arrays = {
+            f"{prefix}{name}": array
+            for prefix, part in parts.items()
+            for name, array in part.items()
+        }
         return model_bytes(self.described(), arrays)
 
     @classmethod
@@ -441,17 +383,11 @@ class TrainedModel:
             trust: also load an estimator of the model's author, which may run code.
         """
         with valid_model(where):
-            described, arrays = read_model(data, where)
-            return cls._read(described, arrays, device, trust=trust)
+            return cls._read(*read_model(data, where), device, trust)
 
     @classmethod
     def _read(
-        cls,
-        described: Mapping[str, Any],
-        arrays: Mapping[str, np.ndarray],
-        device: str,
-        *,
-        trust: bool,
+        cls, described: Mapping[str, Any], arrays: Mapping[str, Any], device: str, trust: bool
     ) -> TrainedModel:
         """Return the model with a checked description and arrays, which may not fit it."""
         config = RunConfig.from_json(described["config"])
@@ -478,13 +414,9 @@ class TrainedModel:
         learner = None
         if exact:
             learner = build_exact(built, task)
-            columns = math.prod(task.input_shape)
+            members, columns = under(MEMBERS, arrays), math.prod(task.input_shape)
             learner.ensemble = Ensemble.read(
-                described["ensemble"],
-                under(MEMBERS, arrays),
-                columns,
-                task.num_classes,
-                trust=trust,
+                described["ensemble"], members, columns, task.num_classes, trust=trust
             )
         network: Predictor | RowPredictor
         if learner is not None and not config.extractor:
@@ -554,9 +486,9 @@ class TrainedModel:
         return cls.from_bytes(data, device, str(file), trust=trust)
 
     def __repr__(self) -> str:
-        told = {"classes": self.classes, "targets": self.targets, "domains": self.domains}
-        shown = "".join(f", {name}={value!r}" for name, value in told.items() if value)
-        return f"TrainedModel({self.config.algorithm!r} on {self.config.dataset!r}{shown})"
+        parts = {"classes": self.classes, "targets": self.targets, "domains": self.domains}
+        text = "".join(f", {name}={value!r}" for name, value in parts.items() if value)
+        return f"TrainedModel({self.config.algorithm!r} on {self.config.dataset!r}{text})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Unpickling runs code anyway.

@@ -47,12 +47,12 @@ def trained_model(
     if dataset.fingerprint != config.fingerprint:
         raise DataError(f"the run in {folder} was trained on other data than this {dataset.name}")
     exact = ALGORITHMS.get(config.algorithm).exact
-    modules: dict[str, np.ndarray] = {}
+    held_out: HeldOut | None = None
     network: Predictor | RowPredictor
     if exact:
         session = fit or refit(config, dataset, progress)
         learner, fitted = session.algorithm, session.preparation
-        modules = {f"held_out.{name}": array for name, array in learner.held_out.items()}
+        held_out = HeldOut(**learner.held_out) if learner.held_out else None
     else:
         fitted = fitted_preparation(config, dataset, read_arrays(folder))
     form = form_of(dataset, fitted, raw=exact)
@@ -67,7 +67,6 @@ def trained_model(
 
         network = network_of_run(config, task, folder)
     classes = task.kind == CLASSIFICATION
-    held_out = HeldOut.from_state(modules) if classes else None
     splits = config.training_splits(dataset)
     # Learners that are fitted at once are calibrated on whole held-out domains.
     tempered = classes and not exact
@@ -87,12 +86,12 @@ def trained_model(
         out = _seen(network, outside, *about, tempered)
     typicality = None
     if not config.private:
-        trained_on = {name: own[0] for name, own in _seen(network, inside, *about, False).items()}
-        held_out_rows = {name: own[0] for name, own in out.items()}
+        trained_on = {name: part[0] for name, part in _seen(network, inside, *about, False).items()}
+        held_out_rows = {name: part[0] for name, part in out.items()}
         # Without held-out samples, training samples are used, which look slightly more typical.
         typicality = Typicality.fit(trained_on, held_out_rows or trained_on)
     if tempered:
-        labels = {own.name: own.domain.label_array[own.index] for own in outside}
+        labels = {part.name: part.domain.label_array[part.index] for part in outside}
         network.temperature = held_out_temperature(
             {name: (probabilities, labels[name]) for name, (_, probabilities) in out.items()}
         )
@@ -101,6 +100,18 @@ def trained_model(
 
         form = dataset.source
         network = with_stem(network, dataset, fitted, config.device)
+    shift, half_widths, accuracies = None, None, {}
+    if held_out is not None and classes:
+        shift = label_shift(held_out)
+        right = held_out.predicted.argmax(axis=1) == held_out.y
+        # On the rows of each training domain, by models trained without them.
+        names = tuple(splits)
+        accuracies = {
+            names[code]: float(right[held_out.domain == code].mean())
+            for code in np.unique(held_out.domain)
+        }
+    elif held_out is not None:
+        half_widths = HalfWidths.of_held_out(held_out, task.scale[0])
     model = TrainedModel(
         config,
         task,
@@ -111,21 +122,12 @@ def trained_model(
         typicality,
         dict(dataset.columns),
         config.device,
-        None if held_out is None else label_shift(held_out),
+        shift,
         targets=dataset.targets,
-        half_widths=None if classes else HalfWidths.from_state(modules, task.scale[0]),
-        held_out_accuracy={} if held_out is None else _accuracies(held_out, tuple(splits)),
+        half_widths=half_widths,
+        held_out_accuracy=accuracies,
     )
     return model.without_training_data() if config.private else model
-
-
-def _accuracies(held_out: HeldOut, domains: Sequence[str]) -> dict[str, float]:
-    """Return the accuracy on the rows of each training domain by models trained without them."""
-    right = held_out.predicted.argmax(axis=1) == held_out.y
-    return {
-        domains[code]: float(right[held_out.domain == code].mean())
-        for code in np.unique(held_out.domain)
-    }
 
 
 def _seen(

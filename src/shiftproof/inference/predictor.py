@@ -35,8 +35,9 @@ from shiftproof.training.trainer import build_algorithm
 class Predictor(nn.Module):
     """Map from inputs [n, …] to logits [n, c], in eval mode.
 
-    `stem` is the frozen network that computed the features for training, if there is one.  The
-    logits are divided by the `temperature`.
+    `stem` is the frozen network that computed the features for training, if there is one; the
+    `algorithm` may have been fitted at once to these features.  The logits of a network are divided
+    by the `temperature`.
     """
 
     def __init__(
@@ -50,19 +51,31 @@ class Predictor(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return the logits of inputs, uint8 or floating point."""
+        return self._logits(self._features(x))
+
+    def _features(self, x: Tensor) -> Tensor:
         x = as_numbers(x)
-        logits: Tensor = self.algorithm.predict(x if self.stem is None else self.stem(x))
+        return x if self.stem is None else self.stem(x)
+
+    def _logits(self, features: Tensor) -> Tensor:
+        if isinstance(self.algorithm, Exact):
+            outputs = self.algorithm.predict(as_array(features.float()))
+            return torch.from_numpy(outputs).to(features.device)
+        logits: Tensor = self.algorithm.predict(features)
         return logits if self.temperature == 1 else logits / self.temperature
 
     def represented(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the input of the head, [n, k], and the logits."""
+        """Return the input of the head or of a learner fitted at once, [n, k], and the logits."""
+        features = self._features(x)
+        if isinstance(self.algorithm, Exact):
+            return features.float().flatten(1), self._logits(features)
         given: list[Tensor] = []
 
         def listen(head: nn.Module, inputs: tuple[Any, ...]) -> None:
             given[:] = [inputs[0]]
 
         with self.algorithm.head.register_forward_pre_hook(listen):
-            logits = self(x)
+            logits = self._logits(features)
         return given[0].flatten(1), logits
 
     @torch.no_grad()
@@ -77,19 +90,19 @@ class Predictor(nn.Module):
             representation = torch.from_numpy(form.features(as_array(x)))
         return representation.float().cpu(), logits.float().cpu()
 
-    def weights(self) -> dict[str, Tensor]:
-        """Return everything that predictions depend on, by name, as copies on the CPU."""
+    def weights(self) -> dict[str, np.ndarray]:
+        """Return everything that predictions depend on, by name, as copies."""
         return {
-            f"{part}.{name}": tensor.detach().cpu().clone().contiguous()
+            f"{part}.{name}": tensor.detach().cpu().numpy().copy()
             for part, module in self._parts().items()
             for name, tensor in module.state_dict().items()
         }
 
-    def load(self, weights: Mapping[str, Any]) -> None:
-        """Load the weights that `weights` returned, as tensors or arrays."""
+    def load(self, weights: Mapping[str, np.ndarray]) -> None:
+        """Load the weights that `weights` returned."""
         for part, module in self._parts().items():
-            own = under(f"{part}.", weights)
-            module.load_state_dict({name: as_tensor(value) for name, value in own.items()})
+            tensors = {n: torch.tensor(array) for n, array in under(f"{part}.", weights).items()}
+            module.load_state_dict(tensors)
 
     def answers(
         self,
@@ -116,33 +129,9 @@ class Predictor(nn.Module):
                 yield seen.numpy(), task.in_units(logits.double()).numpy()
 
     def _parts(self) -> dict[str, nn.Module]:
-        parts = {name: getattr(self.algorithm, name) for name in self.algorithm.predicts_with}
+        names = () if isinstance(self.algorithm, Exact) else self.algorithm.predicts_with
+        parts = {name: getattr(self.algorithm, name) for name in names}
         return parts if self.stem is None else {**parts, "stem": self.stem}
-
-
-class StemPredictor(Predictor):
-    """A frozen network, and a learner that was fitted at once to its features."""
-
-    algorithm: Exact
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return the outputs of inputs, uint8 or floating point."""
-        return self.represented(x)[1]
-
-    def represented(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the features, [n, k], and the outputs."""
-        x = as_numbers(x)
-        features = (x if self.stem is None else self.stem(x)).float()
-        outputs = self.algorithm.predict(as_array(features))
-        return features.flatten(1), torch.from_numpy(outputs).to(x.device)
-
-    def _parts(self) -> dict[str, nn.Module]:
-        return {} if self.stem is None else {"stem": self.stem}
-
-
-def as_tensor(value: Tensor | np.ndarray) -> Tensor:
-    """Return a tensor; arrays are copied."""
-    return torch.from_numpy(np.array(value)) if isinstance(value, np.ndarray) else value
 
 
 def network_predictor(
@@ -158,7 +147,7 @@ def network_predictor(
     """
     stem = untrained_stem(config.extractor, input_shape) if config.extractor else None
     if learner is not None:
-        return StemPredictor(learner, stem).to(config.device)
+        return Predictor(learner, stem).to(config.device)
     if stem is not None and "," in config.extractor["backbone"] and config.standardize == NONE:
         stem = nn.Sequential(stem, StandardUnits(math.prod(task.input_shape), FARTHEST))
     return Predictor(build_algorithm(config, task), stem, temperature).to(config.device)
@@ -182,17 +171,16 @@ def with_stem(
     device: str,
 ) -> Predictor:
     """Return a predictor that also computes the features with the frozen network."""
-    stem = features.network()
-    if isinstance(network.algorithm, Exact):
-        return StemPredictor(network.algorithm, stem.to(device))
-    if isinstance(fitted, FittedColumns):  # several networks: their features in standard units
+    stem, learner = features.network(), network.algorithm
+    if isinstance(fitted, FittedColumns) and not isinstance(learner, Exact):
+        # Several networks: their features in standard units.
         scaled = [part for part in fitted.parts if isinstance(part, Scaled)]
         units = StandardUnits(len(scaled), FARTHEST)
         units.columns = torch.tensor([part.column for part in scaled])
         units.mean = torch.tensor([part.mean for part in scaled])
         units.std = torch.tensor([part.std for part in scaled])
         stem = nn.Sequential(stem, units)
-    return Predictor(network.algorithm, stem.to(device), network.temperature)
+    return Predictor(learner, stem.to(device), network.temperature)
 
 
 @torch.no_grad()

@@ -73,26 +73,26 @@ class Errors(NamedTuple):
     samples: int
 
 
-def number_bins(own: NumberOutputs) -> list[NumberBin]:
+def number_bins(outputs: NumberOutputs) -> list[NumberBin]:
     """Return up to `MOST_BINS` equally filled bins, in the order of their predictions.
 
-    >>> own = NumberOutputs(np.arange(40.0), np.arange(40.0) + 1, np.arange(40))
-    >>> [(each.predicted, each.label, each.samples) for each in number_bins(own)]
+    >>> outputs = NumberOutputs(np.arange(40.0), np.arange(40.0) + 1, np.arange(40))
+    >>> [(bin.predicted, bin.label, bin.samples) for bin in number_bins(outputs)]
     [(4.5, 5.5, 10), (14.5, 15.5, 10), (24.5, 25.5, 10), (34.5, 35.5, 10)]
     """
-    count = max(1, min(MOST_BINS, len(own.labels) // FEWEST))
-    order = np.argsort(own.predicted, kind="stable")
-    found = []
+    count = max(1, min(MOST_BINS, len(outputs.labels) // FEWEST))
+    order = np.argsort(outputs.predicted, kind="stable")
+    bins = []
     for rows in np.array_split(order, count):
-        low, high = (float(q) for q in np.quantile(own.labels[rows], RANGE))
-        predicted, label = float(own.predicted[rows].mean()), float(own.labels[rows].mean())
-        found.append(NumberBin(predicted, label, low, high, len(rows)))
-    return found
+        low, high = (float(q) for q in np.quantile(outputs.labels[rows], RANGE))
+        predicted, label = float(outputs.predicted[rows].mean()), float(outputs.labels[rows].mean())
+        bins.append(NumberBin(predicted, label, low, high, len(rows)))
+    return bins
 
 
-def errors_of(own: NumberOutputs) -> Errors:
+def errors_of(outputs: NumberOutputs) -> Errors:
     """Return a summary of the errors, label minus prediction."""
-    errors = own.labels - own.predicted
+    errors = outputs.labels - outputs.predicted
     points = (RANGE[0], 0.25, 0.5, 0.75, RANGE[1])
     low, first, median, third, high = (float(q) for q in np.quantile(errors, points))
     return Errors(float(errors.mean()), median, (first, third), (low, high), len(errors))

@@ -33,7 +33,7 @@ def held_out_temperature(held_out: Mapping[str, tuple[np.ndarray, np.ndarray]]) 
 
     Without held-out rows, T is 1.
     """
-    known = [own for own in held_out.values() if len(own[1])]
+    known = [part for part in held_out.values() if len(part[1])]
     if not known:
         return 1.0
     predicted, classes, weights = [], [], []
@@ -57,6 +57,6 @@ def calibrated_outputs(folder: Path) -> dict[str, AnyOutputs]:
     if temperature == 1:
         return outputs
     return {
-        domain: own._replace(probabilities=tempered(own.probabilities, temperature))
-        for domain, own in of_classes(outputs, "a temperature").items()
+        domain: part._replace(probabilities=tempered(part.probabilities, temperature))
+        for domain, part in of_classes(outputs, "a temperature").items()
     }

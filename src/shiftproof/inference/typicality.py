@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Annotated
 
 import numpy as np
 
@@ -44,15 +44,9 @@ class Typicality(ArrayModel):
     `distances` [n] of the held-out samples, all float64.
     """
 
-    means: np.ndarray
-    whitening: np.ndarray
-    distances: np.ndarray
-
-    parts: ClassVar = {
-        "means": Part("f8", ("domains", "features")),
-        "whitening": Part("f4", ("features", "features")),
-        "distances": Part("f8", ("samples",)),
-    }
+    means: Annotated[np.ndarray, Part("f8", ("domains", "features"))]
+    whitening: Annotated[np.ndarray, Part("f4", ("features", "features"))]
+    distances: Annotated[np.ndarray, Part("f8", ("samples",))]
 
     @classmethod
     def fit(
@@ -96,8 +90,8 @@ class Typicality(ArrayModel):
         n = len(self.distances)
         # Matrix products of other shapes round differently, which must not break ties.
         nearer = np.searchsorted(self.distances, self.distance(r) * (1 - ROUNDING))
-        found: np.ndarray = (1 + n - nearer) / (n + 1)
-        return found
+        p_value: np.ndarray = (1 + n - nearer) / (n + 1)
+        return p_value
 
     def is_far(self, p_value: np.ndarray) -> np.ndarray:
         """Return which p-values are at most `FAR`, or the lowest possible if samples are few."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, NamedTuple, Self, TypeVar
+from functools import cache
+from typing import Annotated, Any, NamedTuple, Self, TypeVar, get_origin, get_type_hints
 
 import numpy as np
 
@@ -24,15 +25,20 @@ class Part(NamedTuple):
 
 
 class ArrayModel:
-    """A dataclass of arrays, declared in `parts`."""
+    """A dataclass of arrays; the annotation of each holds its `Part`."""
 
-    parts: ClassVar[Mapping[str, Part]]
+    @classmethod
+    @cache
+    def parts(cls) -> Mapping[str, Part]:
+        """Return what is declared of each array."""
+        hints = get_type_hints(cls, include_extras=True).items()
+        return {n: hint.__metadata__[0] for n, hint in hints if get_origin(hint) is Annotated}
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays by name, in the declared types."""
         return {
             name: np.ascontiguousarray(getattr(self, name), dtype=part.dtype)
-            for name, part in self.parts.items()
+            for name, part in self.parts().items()
         }
 
     @classmethod
@@ -44,10 +50,10 @@ class ArrayModel:
         `sizes` are sizes of dimensions that the rest of the model determines, and `others` the
         fields that are not arrays.
         """
-        known = dict(sizes)
-        if arrays.keys() != cls.parts.keys():
-            raise ValueError(f"a {cls.__name__} has {', '.join(cls.parts)}, not {sorted(arrays)}")
-        for name, part in cls.parts.items():
+        known, parts = dict(sizes), cls.parts()
+        if arrays.keys() != parts.keys():
+            raise ValueError(f"a {cls.__name__} has {', '.join(parts)}, not {sorted(arrays)}")
+        for name, part in parts.items():
             array = arrays[name]
             if array.dtype != np.dtype(part.dtype) or array.ndim != len(part.shape):
                 raise ValueError(f"{name} must be {part.dtype} [{', '.join(part.shape)}]")
@@ -57,19 +63,16 @@ class ArrayModel:
             floating = np.issubdtype(array.dtype, np.floating)
             if floating and not (np.abs(array) <= np.float64(LARGEST)).all():
                 raise ValueError(f"{name} holds values that are not finite, or above {LARGEST:g}")
-        for name, part in cls.parts.items():
-            if part.below and not _within(arrays[name], known[part.below]):
-                raise ValueError(f"{name} must be in 0, …, {known[part.below] - 1}")
+        for name, part in parts.items():
+            if part.below:
+                within = (arrays[name] >= 0) & (arrays[name] < known[part.below])
+                require(within.all(), f"{name} must be in 0, …, {known[part.below] - 1}")
         model = cls(**arrays, **others)
         model.check(known)
         return model
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless the arrays fit each other; `sizes` are all dimensions."""
-
-
-def _within(array: np.ndarray, size: int) -> bool:
-    return bool(((array >= 0) & (array < size)).all())
 
 
 def require(holds: Any, message: str) -> None:

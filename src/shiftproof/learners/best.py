@@ -66,9 +66,9 @@ def planned(
     order = np.argsort(costs, kind="stable")
     fits = np.cumsum(np.array(costs)[order]) <= budget
     fits[0] = True
-    ordered = [candidates[place] for place in order]
-    kept = int(fits.sum())
-    return ordered[:kept], ordered[kept:]
+    ordered = [candidates[position] for position in order]
+    count = int(fits.sum())
+    return ordered[:count], ordered[count:]
 
 
 @ALGORITHMS.register("best")
@@ -105,8 +105,8 @@ class Best(Exact):
         """Return the ensemble."""
         chosen, too_long = planned(portfolio(samples), samples, self.hparams.budget)
         judged: list[Judged] = []
-        for place, candidate in enumerate(chosen):
-            progress("judging candidates", place, len(chosen))
+        for position, candidate in enumerate(chosen):
+            progress("judging candidates", position, len(chosen))
             judged.append(judge(candidate, samples, seed, self.hparams.metric))
         progress("judging candidates", len(chosen), len(chosen))
         ensemble = combined(judged, samples, seed, progress)
@@ -120,7 +120,7 @@ def equal_weights(families: Sequence[str]) -> np.ndarray:
     >>> equal_weights(["linear", "forest", "forest"]).tolist()
     [0.5, 0.25, 0.25]
     """
-    return np.array([1 / (len(set(families)) * families.count(own)) for own in families])
+    return np.array([1 / (len(set(families)) * families.count(family)) for family in families])
 
 
 def shrunk_weights(predicted: np.ndarray, samples: Samples, families: Sequence[str]) -> np.ndarray:
@@ -141,15 +141,15 @@ def combined(
     judged: list[Judged], samples: Samples, seed: int, progress: Progress = silent
 ) -> Ensemble:
     """Fit the candidates to all samples, and weight and calibrate them on held-out domains."""
-    predicted = np.stack([one.predicted for one in judged])
-    weights = shrunk_weights(predicted, samples, [one.candidate.family for one in judged])
+    predicted = np.stack([result.predicted for result in judged])
+    weights = shrunk_weights(predicted, samples, [result.candidate.family for result in judged])
     mixture = np.tensordot(weights, predicted, 1)
     criterion = criterion_of(samples)
     temperature = criterion.temperature(mixture, samples)
     members = []
-    for place, (one, weight) in enumerate(zip(judged, weights, strict=True)):
-        progress("fitting members", place, len(judged))
-        members.append(one.fitted(samples, seed, float(weight)))
+    for position, (result, weight) in enumerate(zip(judged, weights, strict=True)):
+        progress("fitting members", position, len(judged))
+        members.append(result.fitted(samples, seed, float(weight)))
     progress("fitting members", len(judged), len(judged))
     held_out = criterion.calibrated(mixture, temperature)
     return Ensemble(tuple(members), samples.classes, temperature, held_out=held_out)

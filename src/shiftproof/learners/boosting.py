@@ -13,7 +13,7 @@ import numpy as np
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes, single
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact
 from shiftproof.learners.samples import Samples
@@ -61,18 +61,15 @@ class BoostingCandidate(Candidate):
         return boosting_model(self._fitted(train, variant, seed))
 
     def _fitted(self, train: Samples, trees: int, seed: int) -> Any:
-        weight = None if train.weight is None else train.weights()
-        return self._model(train, trees, seed).fit(_filled(train.x), train.y, weight)
-
-    def _model(self, train: Samples, trees: int, seed: int) -> Any:
         from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-        codes = np.where(np.isnan(train.x), -1, train.x).max(axis=0)
+        missing = np.isnan(train.x)
+        codes = np.where(missing, -1, train.x).max(axis=0)
         bins = _bins(len(train))
         kind = HistGradientBoostingClassifier
         if not train.classes:
             kind = partial(HistGradientBoostingRegressor, loss=f"{train.loss}_error")
-        return kind(
+        model = kind(
             learning_rate=self.learning_rate,
             max_iter=trees,
             max_leaf_nodes=self.leaves,
@@ -82,16 +79,14 @@ class BoostingCandidate(Candidate):
             categorical_features=train.categorical & (codes < bins),
             random_state=seed,
         )
+        weight = None if train.weight is None else train.weights()
+        # Columns without any value, which scikit-learn cannot bin, are filled with 0.
+        return model.fit(np.where(missing.all(axis=0), 0.0, train.x), train.y, weight)
 
 
 def _bins(rows: float) -> int:
     """Return the number of bins of a column's histogram."""
     return int(np.clip(rows // ROWS_A_BIN, FEWEST_BINS, MOST_BINS))
-
-
-def _filled(x: np.ndarray) -> np.ndarray:
-    """Fill columns without any value, which scikit-learn cannot bin, with 0."""
-    return np.where(np.isnan(x).all(axis=0), 0.0, x)
 
 
 @ALGORITHMS.register("boosting")
@@ -125,4 +120,4 @@ class Boosting(Exact):
         h = self.hparams
         variants = STAGES if h.trees == "auto" else (int(h.trees),)
         candidate = BoostingCandidate("boosting", variants, h.learning_rate, h.leaves)
-        return single(judge(candidate, samples, seed), samples, seed)
+        return single(candidate, samples, seed)

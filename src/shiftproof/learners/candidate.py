@@ -81,11 +81,11 @@ class Candidate(ABC):
 
     def held_out(self, samples: Samples, folds: np.ndarray, seed: int) -> np.ndarray:
         """Predict each row with models not trained on its fold: [variants, n, classes]."""
-        found = np.empty((len(self.variants), len(samples), samples.outputs))
+        predicted = np.empty((len(self.variants), len(samples), samples.outputs))
         for fold in np.unique(folds):
             rows = folds == fold
-            found[:, rows] = self.predictions(samples.only(~rows), samples.x[rows], seed)
-        return found
+            predicted[:, rows] = self.predictions(samples.only(~rows), samples.x[rows], seed)
+        return predicted
 
 
 def in_all_classes(
@@ -113,16 +113,16 @@ def held_out_scores(predicted: np.ndarray, samples: Samples) -> tuple[float, flo
     the score the accuracy or R² (`learners.criterion`).  Sample weights count in the risk only.
     """
     criterion = criterion_of(samples)
-    _, place = np.unique(samples.domain, return_inverse=True)
+    _, domain = np.unique(samples.domain, return_inverse=True)
     weights = samples.weights()
     losses = weights * criterion.losses(predicted, samples)
-    by_domain = np.bincount(place, losses) / np.bincount(place, weights)
+    by_domain = np.bincount(domain, losses) / np.bincount(domain, weights)
     known = [value for value in criterion.scores(predicted, samples) if not np.isnan(value)]
     return float(by_domain.mean()), float(np.mean(known)) if known else np.nan
 
 
-def mean_badness(metric: str, predicted: np.ndarray, samples: Samples) -> float:
-    """Return the mean badness of probabilities [n, classes] over domains; lower is better.
+def mean_loss(metric: str, predicted: np.ndarray, samples: Samples) -> float:
+    """Return the mean loss of probabilities [n, classes] over domains; lower is better.
 
     Domains where the score is undefined are skipped.
     """
@@ -157,16 +157,8 @@ class Judged:
             model = self.candidate.fit(samples, self.variant, seed)
         seconds = self.seconds + time.perf_counter() - started
         label = f"{self.variant:.3g}" if isinstance(self.variant, float) else str(self.variant)
-        return Member(
-            self.candidate.name,
-            label,
-            weight,
-            self.temperature,
-            self.risk,
-            self.score,
-            model,
-            seconds,
-        )
+        scores = (self.temperature, self.risk, self.score)
+        return Member(self.candidate.name, label, weight, *scores, model, seconds)
 
 
 def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_LOSS) -> Judged:
@@ -178,27 +170,25 @@ def judge(candidate: Candidate, samples: Samples, seed: int, metric: str = LOG_L
     started = time.perf_counter()
     folds = held_out_folds(samples, MOST_FOLDS, seed)
     criterion = criterion_of(samples)
-    best: Judged | None = None
-    least = (np.inf, np.inf)
     with one_thread_each():
         held_out = candidate.held_out(samples, folds, seed)
-    for variant, predicted in zip(candidate.variants, held_out, strict=True):
+
+    def scored(variant: Any, predicted: np.ndarray) -> tuple[float, float, Judged]:
         temperature = criterion.temperature(predicted, samples)
         calibrated = criterion.calibrated(predicted, temperature)
         risk, score = held_out_scores(calibrated, samples)
         asked = risk
         if metric != LOG_LOSS and samples.classes:  # numbers are scored by their loss only
-            asked = mean_badness(metric, calibrated, samples)
-        if best is None or (asked, risk) < least:
-            least = (asked, risk)
-            seconds = time.perf_counter() - started
-            best = Judged(candidate, variant, temperature, calibrated, risk, score, seconds)
-    if best is None:
-        raise ValueError(f"{candidate.name} has no variants")
-    return best
+            asked = mean_loss(metric, calibrated, samples)
+        seconds = time.perf_counter() - started
+        judged = Judged(candidate, variant, temperature, calibrated, risk, score, seconds)
+        return asked, risk, judged
+
+    return min(map(scored, candidate.variants, held_out), key=lambda result: result[:2])[2]
 
 
-def single(judged: Judged, samples: Samples, seed: int) -> Ensemble:
-    """Return an ensemble with one member: the candidate fitted to all samples."""
+def single(candidate: Candidate, samples: Samples, seed: int) -> Ensemble:
+    """Return an ensemble with one member: the best variant, fitted to all samples."""
+    judged = judge(candidate, samples, seed)
     member = judged.fitted(samples, seed)
     return Ensemble((member,), samples.classes, held_out=judged.predicted)

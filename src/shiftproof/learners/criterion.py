@@ -7,7 +7,6 @@ classes, or numbers in standard units with k = 1.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import numpy as np
@@ -48,8 +47,8 @@ def fit_temperature(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -
     def risk(log_inverse: float) -> float:
         return -float(weights @ _log_tempered(predicted, np.exp(-log_inverse))[rows, y])
 
-    found = minimize_scalar(risk, bounds=(-WIDEST, WIDEST), method="bounded")
-    return float(np.exp(-found.x))
+    optimum = minimize_scalar(risk, bounds=(-WIDEST, WIDEST), method="bounded")
+    return float(np.exp(-optimum.x))
 
 
 def calibrated_risk(predicted: np.ndarray, y: np.ndarray, weights: np.ndarray) -> float:
@@ -71,44 +70,11 @@ SMOOTHED = 1e-3
 Loss = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
-class Criterion(ABC):
-    """How to calibrate and score predictions under one loss."""
-
-    # The name of the score that is reported next to the risk.
-    score: str
-
-    @abstractmethod
-    def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the temperature that calibrates held-out predictions [n, k]."""
-
-    @abstractmethod
-    def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
-        """Return predictions [n, k] scaled by a temperature."""
-
-    @abstractmethod
-    def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
-        """Return the loss of each row, [n]."""
-
-    @abstractmethod
-    def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
-        """Return the score of each domain; NaN where it is undefined."""
-
-    @abstractmethod
-    def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:
-        """Return the mean loss of mixtures of members as a function of their weights.
-
-        ``predicted`` [m, n, k] are the held-out predictions of the members.  All domains have equal
-        weight.  The function also returns the gradient, [m].
-        """
-
-
-class LogLoss(Criterion):
+class LogLoss:
     """The criterion for classification."""
 
-    score = "accuracy"
-
     def temperature(self, predicted: np.ndarray, samples: Samples) -> float:
-        """Return the temperature with the lowest log loss."""
+        """Return the temperature with the lowest log loss of held-out predictions [n, k]."""
         return fit_temperature(predicted, samples.y, samples.balanced())
 
     def calibrated(self, predicted: np.ndarray, temperature: float) -> np.ndarray:
@@ -116,7 +82,7 @@ class LogLoss(Criterion):
         return tempered(predicted, temperature)
 
     def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
-        """Return −log p(label)."""
+        """Return −log p(label) of each row, [n]."""
         chances: np.ndarray = -np.log(predicted[np.arange(len(samples)), samples.y])
         return chances
 
@@ -126,7 +92,11 @@ class LogLoss(Criterion):
         return [float(right[rows].mean()) for rows in samples.rows_by_domain()]
 
     def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:
-        """Return the log loss of mixtures."""
+        """Return the mean loss of mixtures of members as a function of their weights.
+
+        ``predicted`` [m, n, k] are the held-out predictions of the members.  All domains have equal
+        weight.  The function also returns the gradient, [m].
+        """
         chances = np.maximum(predicted[:, np.arange(len(samples)), samples.y], SMALLEST)
         shares = samples.balanced()
 
@@ -137,13 +107,11 @@ class LogLoss(Criterion):
         return loss
 
 
-class NumberLoss(Criterion):
+class NumberLoss:
     """The criterion for regression: half the squared error, or the absolute error.
 
     Regression has no temperature.
     """
-
-    score = "r2"
 
     def __init__(self, loss: str) -> None:
         if loss not in (SQUARED, ABSOLUTE):
@@ -161,18 +129,18 @@ class NumberLoss(Criterion):
         return predicted
 
     def losses(self, predicted: np.ndarray, samples: Samples) -> np.ndarray:
-        """Return e² / 2, or |e|."""
+        """Return e² / 2, or |e|, of each row, [n]."""
         errors = predicted[:, 0] - samples.y
         losses: np.ndarray = np.abs(errors) if self.absolute else np.square(errors) / 2
         return losses
 
     def scores(self, predicted: np.ndarray, samples: Samples) -> list[float]:
-        """Return R² of each domain."""
-        found = [
+        """Return R² of each domain; NaN where it is undefined."""
+        by_domain = (
             r2(NumberOutputs(predicted[rows, 0], samples.y[rows]))
             for rows in samples.rows_by_domain()
-        ]
-        return [np.nan if value is None else value for value in found]
+        )
+        return [np.nan if value is None else value for value in by_domain]
 
     def mixture_loss(self, predicted: np.ndarray, samples: Samples) -> Loss:
         """Return the mean loss of mixtures; |e| is smoothed at 0."""
@@ -186,6 +154,9 @@ class NumberLoss(Criterion):
             return float(shares @ size), errors @ (shares * error / size)
 
         return loss
+
+
+Criterion = LogLoss | NumberLoss
 
 
 def criterion_of(samples: Samples) -> Criterion:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 
@@ -33,25 +33,14 @@ class Encoder(ArrayModel):
     and an unseen category is all zeros.
     """
 
-    numbers: np.ndarray
-    fills: np.ndarray
-    indicated: np.ndarray
-    quantiles: np.ndarray
-    mean: np.ndarray
-    scale: np.ndarray
-    hot_columns: np.ndarray
-    hot_codes: np.ndarray
-
-    parts: ClassVar = {
-        "numbers": Part("i8", ("numbers",), below="columns"),
-        "fills": Part("f8", ("numbers",)),
-        "indicated": Part("i8", ("indicators",), below="columns"),
-        "quantiles": Part("f8", ("quantiles", "scaled")),
-        "mean": Part("f8", ("scaled",)),
-        "scale": Part("f8", ("scaled",)),
-        "hot_columns": Part("i8", ("categories",), below="columns"),
-        "hot_codes": Part("f8", ("categories",)),
-    }
+    numbers: Annotated[np.ndarray, Part("i8", ("numbers",), below="columns")]
+    fills: Annotated[np.ndarray, Part("f8", ("numbers",))]
+    indicated: Annotated[np.ndarray, Part("i8", ("indicators",), below="columns")]
+    quantiles: Annotated[np.ndarray, Part("f8", ("quantiles", "scaled"))]
+    mean: Annotated[np.ndarray, Part("f8", ("scaled",))]
+    scale: Annotated[np.ndarray, Part("f8", ("scaled",))]
+    hot_columns: Annotated[np.ndarray, Part("i8", ("categories",), below="columns")]
+    hot_codes: Annotated[np.ndarray, Part("f8", ("categories",))]
 
     @classmethod
     def fit(cls, samples: Samples, *, ranks: bool = False) -> Encoder:
@@ -96,8 +85,7 @@ class Encoder(ArrayModel):
             weights = None if samples.weight is None else samples.weights()
             scaler.fit(scaled, sample_weight=weights)
             unit = (scaler.mean_, scaler.scale_)
-        changed = {"quantiles": quantiles, "mean": unit[0], "scale": unit[1]}
-        return cls(**{**vars(imputing), **changed})
+        return replace(imputing, quantiles=quantiles, mean=unit[0], scale=unit[1])
 
     @property
     def width(self) -> int:

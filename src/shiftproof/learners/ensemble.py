@@ -13,9 +13,8 @@ of its members.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -107,8 +106,8 @@ class Ensemble:
     def described(self) -> list[dict[str, Any]]:
         """Return each member's description and weight as JSON values, without model and time."""
         names = [part.name for part in fields(Member) if part.name not in ("model", "seconds")]
-        shown = {} if self.classes else {"accuracy": "r2"}
-        return [{shown.get(n, n): getattr(member, n) for n in names} for member in self.members]
+        titles = {} if self.classes else {"accuracy": "r2"}
+        return [{titles.get(n, n): getattr(member, n) for n in names} for member in self.members]
 
     def timings(self) -> dict[str, float]:
         """Return each member's time in seconds; empty for a loaded model."""
@@ -151,23 +150,29 @@ class Ensemble:
         """
         conform_fields(described, {"temperature": float, "members": tuple[Any, ...]}, "ensemble")
         members = []
-        parts = {name.partition(".")[0] for name in arrays}
-        require(parts == set(map(str, range(len(described["members"])))), "members and arrays")
+        numbers = {name.partition(".")[0] for name in arrays}
+        require(numbers == set(map(str, range(len(described["members"])))), "members and arrays")
+        sizes = {"columns": columns, "classes": classes}
+        score = "accuracy" if classes else "r2"
         for number, stored in enumerate(described["members"]):
             where = f"ensemble.members[{number}]"
-            score = "accuracy" if classes else "r2"
-            optional = {"accuracy", "r2", "estimator"} - {score}
-            conform_fields(stored, _MEMBER, where, optional)
-            sizes = {"columns": columns, "classes": classes}
-            require(stored["kind"] in READERS, f"{where}.kind is unknown")
-            given = {}
-            if stored["kind"] == ESTIMATOR:
-                given = {"stored": stored.get("estimator"), "trust": trust}
-            model = READERS[stored["kind"]](under(f"{number}.", arrays), sizes, **given)
+            conform_fields(stored, _MEMBER, where, {"accuracy", "r2", "estimator"} - {score})
+            kind, parts = stored["kind"], under(f"{number}.", arrays)
+            if kind == ESTIMATOR:
+                from shiftproof.learners.estimator import EstimatorModel
+
+                model: MemberModel = EstimatorModel.read(
+                    parts, sizes, stored=stored.get("estimator"), trust=trust
+                )
+            elif kind == LINEAR:
+                model = LinearModel.from_arrays(parts, sizes)
+            else:
+                require(kind in (FOREST, BOOSTING), f"{where}.kind is unknown")
+                model = TreeModel.from_arrays(parts, sizes, boosted=kind == BOOSTING)
             require((len(model.classes) > 0) == (classes > 0), f"{where} has no classes")
-            scores = (stored["risk"], stored[score])
-            about = (stored["name"], stored["variant"], stored["weight"], stored["temperature"])
-            members.append(Member(*about, *scores, model))
+            names = ("name", "variant", "weight", "temperature", "risk")
+            about = {name: stored[name] for name in names}
+            members.append(Member(**about, accuracy=stored[score], model=model))
         temperatures = [described["temperature"], *(member.temperature for member in members)]
         require(all(0.01 <= one <= 100 for one in temperatures), "a temperature is not valid")
         weights = [member.weight for member in members]
@@ -182,20 +187,3 @@ def _kind(model: Any) -> dict[str, Any]:
     if isinstance(model, TreeModel):
         return {"kind": BOOSTING if model.boosted else FOREST}
     return {"kind": ESTIMATOR, "estimator": model.to_json()}
-
-
-def _estimator(
-    arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int], **stored: Any
-) -> MemberModel:
-    from shiftproof.learners.estimator import EstimatorModel
-
-    return EstimatorModel.read(arrays, sizes, **stored)
-
-
-# The function that rebuilds each kind of model.
-READERS: dict[str, Callable[..., MemberModel]] = {
-    LINEAR: LinearModel.from_arrays,
-    FOREST: TreeModel.from_arrays,
-    BOOSTING: partial(TreeModel.from_arrays, boosted=True),
-    ESTIMATOR: _estimator,
-}

@@ -61,14 +61,6 @@ TRUSTED = (
 )
 
 
-def untrusted_types(estimator: Any) -> list[str]:
-    """Return the types in an object that `loaded` would reject."""
-    import skops.io
-
-    types = skops.io.get_untrusted_types(data=skops.io.dumps(estimator))
-    return sorted(set(types) - set(TRUSTED))
-
-
 def dumped(estimator: Any) -> bytes:
     """Serialise an estimator to bytes; equal estimators give equal bytes."""
     import skops.io
@@ -102,6 +94,7 @@ def loaded(data: bytes, *, trust: bool) -> Any:
         ) from error
 
 
+@dataclass(eq=False)
 class EstimatorModel:
     """A user's fitted estimator, applied to raw rows [n, d] like the other members.
 
@@ -111,17 +104,11 @@ class EstimatorModel:
     to standard units.
     """
 
-    def __init__(
-        self,
-        model: Any,
-        columns: Sequence[tuple[str, Sequence[str] | None]],
-        classes: Sequence[int] = (),
-        center: float = 0.0,
-        scale: float = 1.0,
-    ) -> None:
-        self.model, self.columns = model, columns
-        self.classes = np.asarray(classes, dtype=np.int64)
-        self.center, self.scale = center, scale
+    model: Any
+    columns: Sequence[tuple[str, Sequence[str] | None]]
+    classes: np.ndarray
+    center: float = 0.0
+    scale: float = 1.0
 
     @property
     def is_classifier(self) -> bool:
@@ -176,7 +163,9 @@ class EstimatorModel:
         """Rebuild what `to_json` and `arrays` returned, if it is trusted."""
         require(len(stored["columns"]) in (0, sizes["columns"]), "columns differ")
         require(all(0 <= one < sizes["classes"] for one in stored["classes"]), "no such class")
-        return cls(loaded(arrays[STORED].tobytes(), trust=trust), **stored)
+        classes = np.array(stored["classes"], dtype=np.int64)
+        model = loaded(arrays[STORED].tobytes(), trust=trust)
+        return cls(model, **{**stored, "classes": classes})
 
 
 @ALGORITHMS.register("estimator")
@@ -211,7 +200,7 @@ class EstimatorAlgorithm(Exact):
             for column in samples.columns
         ]
         (center,), (scale,) = self.task.center, self.task.scale
-        model = EstimatorModel(estimator, columns, (), center, scale)
+        model = EstimatorModel(estimator, columns, np.arange(0), center, scale)
         labels = center + scale * samples.y
         if samples.classes:
             labels = np.array(samples.class_names)[samples.y]
@@ -271,14 +260,16 @@ def accepted(estimator: Any, kind: Kind = CLASSIFICATION) -> Any:
 
 def check_types(estimator: Any) -> None:
     """Reject an estimator with types that model files may not contain."""
+    import skops.io
+
     name = title(estimator)
     try:
-        refused = untrusted_types(estimator)
+        types = skops.io.get_untrusted_types(data=skops.io.dumps(estimator))
     except Exception as error:  # whatever skops cannot write, such as a lambda
         raise InvalidValue(
             f"{name} cannot be stored in a model file: {_one_line(error)}"
         ) from error
-    if refused:
+    if refused := sorted(set(types) - set(TRUSTED)):
         raise InvalidValue(
             f"{name} contains {listed(refused)}, which cannot be stored in a model file, because"
             " loading one must not run any code; use only scikit-learn's own objects"
@@ -349,8 +340,8 @@ def _predicts_probabilities(estimator: Any) -> bool:
 def _plain(value: Any) -> Any:
     """Return parameters as nested lists that are equal for equal parameters, fitted or not."""
     if hasattr(value, "get_params") and not isinstance(value, type):
-        own = sorted(value.get_params(deep=False).items())
-        return [type(value).__module__, type(value).__qualname__, [[k, _plain(v)] for k, v in own]]
+        kind, parameters = type(value), sorted(value.get_params(deep=False).items())
+        return [kind.__module__, kind.__qualname__, [[k, _plain(v)] for k, v in parameters]]
     if isinstance(value, list | tuple):
         return [_plain(item) for item in value]
     if isinstance(value, dict):

@@ -23,24 +23,6 @@ from shiftproof.learners.samples import Samples, held_out_folds
 SMALLEST = 1e-7
 
 
-def held_out_arrays(ensemble: Ensemble, samples: Samples, seed: int) -> dict[str, np.ndarray]:
-    """Return predictions for the training rows, from models not trained on the row's domain.
-
-    ``predicted`` [n, k] are the predictions, ``y`` [n] the classes or numbers,
-    ``domain`` [n] the domain indices, and ``fold`` [n] the folds: each row is predicted by a model
-    trained on the other folds.  Empty if no domain was held out.  No file stores these arrays,
-    because they reveal single rows.
-    """
-    if ensemble.held_out is None:
-        return {}
-    return {
-        "predicted": ensemble.held_out.astype(np.float32),
-        "y": samples.y,
-        "domain": samples.domain.astype(np.int64),
-        "fold": held_out_folds(samples, MOST_FOLDS, seed).astype(np.int64),
-    }
-
-
 class Exact(Learner):
     """An algorithm that is fitted in one call to the samples of all training domains.
 
@@ -72,17 +54,31 @@ class Exact(Learner):
         """Return a model fitted to all samples, with settings selected on held-out domains."""
 
     def fit(self, samples: Samples, progress: Progress = silent) -> dict[str, float]:
-        """Fit to all samples; return the loss."""
-        seed = self._draw()
-        ensemble = self.fitted(samples, seed, progress)
-        self.ensemble = ensemble
-        self.held_out = held_out_arrays(ensemble, samples, seed)
-        return {"loss": self.loss(ensemble, samples)}
+        """Fit to all samples; return the loss.
+
+        `held_out` are predictions for the training rows, from models not trained on the row's
+        domain: ``predicted`` [n, k], ``y`` [n] the classes or numbers, ``domain`` [n] the domain
+        indices, and ``fold`` [n] the folds: each row is predicted by a model trained on the other
+        folds.  Empty if no domain was held out.  No file stores these arrays, because they reveal
+        single rows.
+        """
+        # Torch's generator (Mersenne Twister, two words per draw) draws the same from this seed.
+        high, low = (int(self._draws.randint(2**32, dtype=np.uint32)) for _ in range(2))
+        seed = (high << 32 | low) % (2**31 - 1)
+        self.ensemble = self.fitted(samples, seed, progress)
+        if self.ensemble.held_out is not None:
+            self.held_out = {
+                "predicted": self.ensemble.held_out.astype(np.float32).astype(float),
+                "y": samples.y,
+                "domain": samples.domain.astype(np.int64),
+                "fold": held_out_folds(samples, MOST_FOLDS, seed).astype(np.int64),
+            }
+        return {"loss": self.loss(self.ensemble, samples)}
 
     def loss(self, ensemble: Ensemble, samples: Samples) -> float:
         """Return the loss on held-out training domains, averaged over members by weight."""
-        found = sum(m.weight * m.risk for m in ensemble.members if m.risk is not None)
-        return float(np.float32(found))
+        risks = (m.weight * m.risk for m in ensemble.members if m.risk is not None)
+        return float(np.float32(sum(risks)))
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return float32 log-probabilities of rows x [n, …], which are valid logits, or numbers.
@@ -94,11 +90,3 @@ class Exact(Learner):
             return outputs
         logs: np.ndarray = np.log(np.maximum(outputs, SMALLEST)).astype(np.float32)
         return logs
-
-    def _draw(self) -> int:
-        """Return a seed below 2³¹ − 1.
-
-        Torch's generator (Mersenne Twister, two words per draw) draws the same from this seed.
-        """
-        high, low = (int(self._draws.randint(2**32, dtype=np.uint32)) for _ in range(2))
-        return (high << 32 | low) % (2**31 - 1)

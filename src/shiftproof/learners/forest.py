@@ -13,7 +13,7 @@ from shiftproof.core.space import Choice, Int, hparam
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.tables.preprocessing import FEWEST_ROWS
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import Candidate, Size, in_all_classes, judge, single
+from shiftproof.learners.candidate import Candidate, Size, in_all_classes, single
 from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact
@@ -56,21 +56,15 @@ class ForestCandidate(Candidate):
 
     def fit(self, train: Samples, variant: int, seed: int) -> TreeModel:
         """Return the fitted forest."""
-        from sklearn.ensemble import (
-            ExtraTreesClassifier,
-            ExtraTreesRegressor,
-            RandomForestClassifier,
-            RandomForestRegressor,
-        )
+        from sklearn import ensemble
 
         # The thresholds around a leaf with a single row would reveal the values of that row.
         leaf = max(variant, FEWEST_ROWS) if train.private else variant
         settings: dict[str, Any] = {"min_samples_leaf": leaf, "random_state": seed, "n_jobs": -1}
-        if train.classes:
-            kind = ExtraTreesClassifier if self.extra else RandomForestClassifier
-        else:
-            kind = ExtraTreesRegressor if self.extra else RandomForestRegressor
+        if not train.classes:
             settings["max_features"] = COLUMNS_OF_NUMBERS
+        task = "Classifier" if train.classes else "Regressor"
+        kind = getattr(ensemble, ("ExtraTrees" if self.extra else "RandomForest") + task)
         encoder, rows = encoded(train)
         weight = None if train.weight is None else train.weights()
         return forest_model(kind(self.trees, **settings).fit(rows, train.y, weight), encoder)
@@ -105,4 +99,4 @@ class Forest(Exact):
         h = self.hparams
         variants = LEAVES if h.smallest_leaf == "auto" else (int(h.smallest_leaf),)
         candidate = ForestCandidate("forest", variants, h.trees, h.extra)
-        return single(judge(candidate, samples, seed), samples, seed)
+        return single(candidate, samples, seed)

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.data.base import Progress, silent
 from shiftproof.learners.base import ALGORITHMS
-from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, judge, single
+from shiftproof.learners.candidate import OPERATIONS_A_SECOND, Candidate, Size, single
 from shiftproof.learners.criterion import calibrated_risk
 from shiftproof.learners.encoding import encoded
 from shiftproof.learners.ensemble import Ensemble
 from shiftproof.learners.exact import Exact
-from shiftproof.learners.logistic import logistic_path, logistic_solutions, probabilities
+from shiftproof.learners.logistic import (
+    LinearPath,
+    logistic_path,
+    logistic_solutions,
+    probabilities,
+)
 from shiftproof.learners.ridge import ridge_path, ridge_paths
 from shiftproof.learners.samples import Samples
 from shiftproof.learners.table_models import LinearModel
@@ -44,13 +49,8 @@ class LinearCandidate(Candidate):
     def predictions(self, train: Samples, x: np.ndarray, seed: int) -> np.ndarray:
         """Fit the path to ``train`` and predict ``x``."""
         encoder, fitted = encoded(train, ranks=self.ranks)
-        rows = encoder.transform(x)
-        if not train.classes:
-            found = ridge_path(fitted, train.y[:, None], self._weights(train)[0], self.variants)
-            return found.predict(rows)
-        path = logistic_path(fitted, train.y, train.classes, self._weights(train), self.variants)
-        solutions = zip(path.coefficients[:, 0], path.intercepts[:, 0], strict=True)
-        return np.stack([probabilities(rows @ w.T + b) for w, b in solutions])
+        outputs = self._path(fitted, train, self.variants).predict(encoder.transform(x))
+        return np.stack([probabilities(logits) for logits in outputs]) if train.classes else outputs
 
     def seconds(self, size: Size) -> float:
         """Estimate the time: about 40 products with the data, and back, for each penalty."""
@@ -65,12 +65,16 @@ class LinearCandidate(Candidate):
         the longest, get the last predictions.
         """
         _, rows = encoded(samples, ranks=self.ranks)
-        if not samples.classes:
-            return self._held_out_numbers(rows, samples, folds)
         names = np.unique(folds)
+        predicted = np.empty((len(self.variants), len(samples), samples.outputs))
+        if not samples.classes:
+            weights = self._weights(samples)
+            paths = ridge_paths(rows, samples.y[:, None], weights, folds, self.variants)
+            for fold in names:
+                predicted[:, folds == fold] = paths[int(fold)].predict(rows[folds == fold])
+            return predicted
         weights = np.stack([np.where(folds != fold, 1.0, 0.0) for fold in names])
         weights = weights * self._weights(samples)
-        found = np.empty((len(self.variants), len(samples), samples.classes))
         shares = samples.balanced()
         risks: list[float] = []
         # A smaller tolerance would hardly change the predictions.
@@ -78,41 +82,35 @@ class LinearCandidate(Candidate):
             rows, samples.y, samples.classes, weights, self.variants, tolerance=1e-5
         )
         for variant, (coefficients, intercepts) in solutions:
-            for place, fold in enumerate(names):
+            for position, fold in enumerate(names):
                 held = folds == fold
-                logits = rows[held] @ coefficients[place].T + intercepts[place]
-                found[variant, held] = probabilities(logits)
-            risks.append(calibrated_risk(found[variant], samples.y, shares))
+                logits = rows[held] @ coefficients[position].T + intercepts[position]
+                predicted[variant, held] = probabilities(logits)
+            risks.append(calibrated_risk(predicted[variant], samples.y, shares))
             if len(risks) - 1 - int(np.argmin(risks)) >= PATIENCE:
                 weaker = np.array(self.variants) < self.variants[variant]
-                found[weaker] = found[variant]
+                predicted[weaker] = predicted[variant]
                 break
-        return found
-
-    def _held_out_numbers(
-        self, rows: np.ndarray, samples: Samples, folds: np.ndarray
-    ) -> np.ndarray:
-        found = np.empty((len(self.variants), len(samples), samples.outputs))
-        weights = self._weights(samples)[0]
-        paths = ridge_paths(rows, samples.y[:, None], weights, folds, self.variants)
-        for fold in np.unique(folds):
-            held = folds == fold
-            found[:, held] = paths[int(fold)].predict(rows[held])
-        return found
+        return predicted
 
     def fit(self, train: Samples, variant: float, seed: int) -> LinearModel:
         """Return the fitted model."""
         encoder, rows = encoded(train, ranks=self.ranks)
-        if train.classes:
-            path: Any = logistic_path(rows, train.y, train.classes, self._weights(train), [variant])
-            coefficients, intercepts = path.coefficients[0, 0], path.intercepts[0, 0]
-        else:
-            path = ridge_path(rows, train.y[:, None], self._weights(train)[0], [variant])
-            coefficients, intercepts = path.coefficients[0], path.intercepts[0]
-        return LinearModel(np.arange(train.classes), encoder, coefficients, intercepts)
+        path = self._path(rows, train, [variant])
+        return LinearModel(
+            np.arange(train.classes), encoder, path.coefficients[0], path.intercepts[0]
+        )
+
+    def _path(self, x: np.ndarray, train: Samples, penalties: Sequence[float]) -> LinearPath:
+        """Return the logits or numbers of all penalties, fitted to features [n, d]."""
+        weights = self._weights(train)
+        if not train.classes:
+            return ridge_path(x, train.y[:, None], weights, penalties)
+        path = logistic_path(x, train.y, train.classes, weights[None], penalties)
+        return LinearPath(path.coefficients[:, 0], path.intercepts[:, 0])
 
     def _weights(self, train: Samples) -> np.ndarray:
-        return (train.balanced() if self.balance_domains else train.weights())[None]
+        return train.balanced() if self.balance_domains else train.weights()
 
 
 @ALGORITHMS.register("linear")
@@ -145,4 +143,4 @@ class Linear(Exact):
         penalty = self.hparams.penalty
         variants = PATH if penalty == "auto" else (float(penalty),)
         candidate = LinearCandidate("linear", variants, self.hparams.balance_domains)
-        return single(judge(candidate, samples, seed), samples, seed)
+        return single(candidate, samples, seed)

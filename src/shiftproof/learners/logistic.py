@@ -35,14 +35,16 @@ from shiftproof.core.errors import InvalidValue
 RANK_TOLERANCE = 1e-12
 
 
-class LogisticPath(NamedTuple):
-    """Coefficients [penalties, weightings, c, d] and intercepts [penalties, weightings, c].
-
-    For two classes, c is 1: the logit of the second class.
-    """
+class LinearPath(NamedTuple):
+    """Coefficients [penalties, …, k, d] and intercepts [penalties, …, k] of k outputs."""
 
     coefficients: np.ndarray
     intercepts: np.ndarray
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """Return outputs [penalties, n, k] for x [n, d]."""
+        outputs: np.ndarray = x @ self.coefficients.swapaxes(1, 2) + self.intercepts[:, None]
+        return outputs
 
 
 def logistic_path(
@@ -52,8 +54,10 @@ def logistic_path(
     weights: np.ndarray,
     penalties: Sequence[float],
     tolerance: float = 1e-8,
-) -> LogisticPath:
-    """Solve for every penalty α and every row of sample weights.
+) -> LinearPath:
+    """Solve for every penalty α and every row of sample weights: [penalties, weightings, c, d].
+
+    For two classes, c is 1: the logit of the second class.
 
     Args:
         x: [n, d], finite.
@@ -68,10 +72,9 @@ def logistic_path(
     >>> path.coefficients.round(3).tolist(), path.intercepts.round(3).tolist()
     ([[[[0.408]]]], [[[-0.815]]])
     """
-    found: list[tuple[np.ndarray, np.ndarray]] = [None] * len(penalties)  # type: ignore[list-item]
-    for place, solution in logistic_solutions(x, y, classes, weights, penalties, tolerance):
-        found[place] = solution
-    return LogisticPath(*(np.stack(parts) for parts in zip(*found, strict=True)))
+    solutions = dict(logistic_solutions(x, y, classes, weights, penalties, tolerance))
+    in_order = [solutions[number] for number in range(len(penalties))]
+    return LinearPath(*(np.stack(parts) for parts in zip(*in_order, strict=True)))
 
 
 def logistic_solutions(
@@ -93,12 +96,12 @@ def logistic_solutions(
     weights = weights[:, used] / weights[:, used].sum(axis=1, keepdims=True)
     problem = _Problem(np.asarray(x, dtype=np.float64)[used], y[used], classes, weights)
     solved: list[tuple[float, np.ndarray]] = []
-    for place in np.argsort(-alphas, kind="stable"):
-        alpha = float(alphas[place])
+    for position in np.argsort(-alphas, kind="stable"):
+        alpha = float(alphas[position])
         start = _extrapolated(solved, alpha) if solved else np.zeros(problem.shape)
         theta = problem.solve(start, alpha, tolerance)
-        solved = [*(each for each in solved[-3:] if each[0] != alpha), (alpha, theta)]
-        yield int(place), problem.in_columns(theta)
+        solved = [*(solution for solution in solved[-3:] if solution[0] != alpha), (alpha, theta)]
+        yield int(position), problem.in_columns(theta)
 
 
 def checked_penalties(penalties: Sequence[float], weights: np.ndarray) -> np.ndarray:
@@ -113,11 +116,11 @@ def checked_penalties(penalties: Sequence[float], weights: np.ndarray) -> np.nda
 
 def _extrapolated(solved: Sequence[tuple[float, np.ndarray]], alpha: float) -> np.ndarray:
     """Evaluate the polynomial in log α through the solutions (α, θ) at another α."""
-    places = np.log([own for own, _ in solved])
+    points = np.log([point for point, _ in solved])
     at = np.zeros_like(solved[0][1])
-    for own, (_, theta) in zip(places, solved, strict=True):
-        others = places[places != own]
-        at += theta * np.prod((np.log(alpha) - others) / (own - others))
+    for point, (_, theta) in zip(points, solved, strict=True):
+        others = points[points != point]
+        at += theta * np.prod((np.log(alpha) - others) / (point - others))
     return at
 
 
@@ -160,8 +163,8 @@ class _Problem:
 
         options = {"gtol": tolerance, "ftol": 0.0, "maxiter": 10_000, "maxfun": 20_000}
         scaled = (start / scale).ravel()
-        found = minimize(objective, scaled, jac=True, method="L-BFGS-B", options=options)
-        theta: np.ndarray = found.x.reshape(self.shape) * scale
+        optimum = minimize(objective, scaled, jac=True, method="L-BFGS-B", options=options)
+        theta: np.ndarray = optimum.x.reshape(self.shape) * scale
         return theta
 
     def _risk(self, logits: np.ndarray) -> tuple[float, np.ndarray]:
@@ -172,10 +175,10 @@ class _Problem:
             predicted = expit(logits)
         else:
             logits -= logits.max(axis=0)
-            own = np.take_along_axis(logits, self.y[None, None, :], axis=0)
+            of_label = np.take_along_axis(logits, self.y[None, None, :], axis=0)
             predicted = np.exp(logits, out=logits)
             total = predicted.sum(axis=0)
-            losses = np.log(total) - own
+            losses = np.log(total) - of_label
             predicted /= total
         risk = float((self.weights * losses).sum())
         predicted -= targets
@@ -201,9 +204,9 @@ def rotate(x: np.ndarray, pooled: np.ndarray) -> tuple[np.ndarray, np.ndarray, n
         variance, left = np.linalg.eigh(half @ half.T)
         with np.errstate(divide="ignore", invalid="ignore"):
             basis = half.T @ left / np.sqrt(variance)
-    kept = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
-    basis = basis[:, kept]
-    return x @ basis, basis, variance[kept]
+    positive = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
+    basis = basis[:, positive]
+    return x @ basis, basis, variance[positive]
 
 
 def probabilities(logits: np.ndarray) -> np.ndarray:

@@ -24,24 +24,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from shiftproof.learners.logistic import RANK_TOLERANCE, checked_penalties, rotate
-
-
-class RidgePath(NamedTuple):
-    """Coefficients [penalties, k, d] and intercepts [penalties, k]."""
-
-    coefficients: np.ndarray
-    intercepts: np.ndarray
-
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return predictions [penalties, n, k] for x [n, d]."""
-        predicted: np.ndarray = x @ self.coefficients.swapaxes(1, 2) + self.intercepts[:, None]
-        return predicted
+from shiftproof.learners.logistic import RANK_TOLERANCE, LinearPath, checked_penalties, rotate
 
 
 def ridge_path(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, penalties: Sequence[float]
-) -> RidgePath:
+) -> LinearPath:
     """Solve for every penalty α > 0: x [n, d], y [n, k], weights [n], scaled to sum to 1.
 
     >>> x, y = np.array([[0.0], [1.0], [2.0]]), np.array([[1.0], [3.0], [5.0]])
@@ -54,7 +42,7 @@ def ridge_path(
 
 def ridge_paths(
     x: np.ndarray, y: np.ndarray, weights: np.ndarray, folds: np.ndarray, penalties: Sequence[float]
-) -> dict[int | None, RidgePath]:
+) -> dict[int | None, LinearPath]:
     """Return the path fitted to all rows, under None, and the path without each fold [n]."""
     alphas = checked_penalties(penalties, weights[None])
     names = np.unique(folds)
@@ -69,12 +57,12 @@ def ridge_paths(
     rows, labels = x - origin, y - height
     sums = {int(name): _Sums.of(rows, labels, shares, folds == name) for name in names}
     total = functools.reduce(_Sums.plus, sums.values())
-    found: dict[int | None, RidgePath] = {}
+    paths: dict[int | None, LinearPath] = {}
     for name in left_out:
-        own = total if name is None else total.plus(sums[name], -1)
-        coefficients, intercepts = own.solve(alphas)
-        found[name] = RidgePath(coefficients, intercepts + height - coefficients @ origin)
-    return found
+        fitted = total if name is None else total.plus(sums[name], -1)
+        coefficients, intercepts = fitted.solve(alphas)
+        paths[name] = LinearPath(coefficients, intercepts + height - coefficients @ origin)
+    return paths
 
 
 class _Sums(NamedTuple):
@@ -105,13 +93,13 @@ class _Sums(NamedTuple):
         variance, basis = np.linalg.eigh(self.xx / self.weight - np.outer(x, x))
         projected = (self.xy / self.weight - np.outer(y, x)) @ basis
         # Smaller variances are rounding errors and may be negative.
-        kept = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
-        shrunk = projected[:, kept] / (variance[kept] + alphas[:, None, None])
-        coefficients = shrunk @ basis[:, kept].T
+        positive = variance > RANK_TOLERANCE * max(float(variance[-1]), np.finfo(float).tiny)
+        shrunk = projected[:, positive] / (variance[positive] + alphas[:, None, None])
+        coefficients = shrunk @ basis[:, positive].T
         return coefficients, y - coefficients @ x
 
 
-def _by_rows(x: np.ndarray, y: np.ndarray, weights: np.ndarray, alphas: np.ndarray) -> RidgePath:
+def _by_rows(x: np.ndarray, y: np.ndarray, weights: np.ndarray, alphas: np.ndarray) -> LinearPath:
     """Return the path for data with more columns than rows."""
     used = weights > 0
     x, y, shares = x[used], y[used], weights[used] / weights[used].sum()
@@ -119,4 +107,4 @@ def _by_rows(x: np.ndarray, y: np.ndarray, weights: np.ndarray, alphas: np.ndarr
     rows, basis, variance = rotate(x - centre, shares)
     projected = (shares[:, None] * (y - height)).T @ rows
     coefficients = (projected / (variance + alphas[:, None, None])) @ basis.T
-    return RidgePath(coefficients, height - coefficients @ centre)
+    return LinearPath(coefficients, height - coefficients @ centre)

@@ -69,10 +69,10 @@ class Samples:
 
     def balanced(self) -> np.ndarray:
         """Return sample weights that sum to 1, with the same total for every domain."""
-        names, place = np.unique(self.domain, return_inverse=True)
-        own = self.weights()
-        weights: np.ndarray = own / (len(names) * np.bincount(place, own)[place])
-        return weights
+        names, domain = np.unique(self.domain, return_inverse=True)
+        weights = self.weights()
+        balanced: np.ndarray = weights / (len(names) * np.bincount(domain, weights)[domain])
+        return balanced
 
 
 def held_out_folds(samples: Samples, most: int, seed: int) -> np.ndarray:
@@ -80,16 +80,16 @@ def held_out_folds(samples: Samples, most: int, seed: int) -> np.ndarray:
 
     Groups have about equal numbers of rows.  A single domain is split into ``most`` random parts.
     """
-    names, place, counts = np.unique(samples.domain, return_inverse=True, return_counts=True)
+    names, codes, counts = np.unique(samples.domain, return_inverse=True, return_counts=True)
     rng = np.random.default_rng(seed)
     if len(names) == 1:
         folds: np.ndarray = rng.permutation(np.arange(len(samples)) % most)
         return folds
     if len(names) <= most:
-        return place
+        return codes
     # Largest domain first, each into the fold with the fewest rows so far.
     group, filled = np.empty(len(names), dtype=int), np.zeros(most)
     for domain in np.argsort(-counts, kind="stable"):
         group[domain] = filled.argmin()
         filled[group[domain]] += counts[domain]
-    return group[place]
+    return group[codes]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -26,7 +26,7 @@ LARGEST = np.finfo(np.float32).max
 class TableModel(ArrayModel):
     """A model with an encoder, or on raw rows if it has none."""
 
-    classes: np.ndarray
+    classes: Annotated[np.ndarray, Part("i8", ("known classes",), below="classes")]
     encoder: Encoder | None
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -56,42 +56,22 @@ class TableModel(ArrayModel):
         """Return the features of raw rows."""
         return x if self.encoder is None else self.encoder.transform(x)
 
-    def predict(self, x: np.ndarray) -> np.ndarray:
-        """Return probabilities [n, k], or numbers [n, 1]."""
-        raise NotImplementedError
-
     @property
     def is_classifier(self) -> bool:
         """Whether it predicts probabilities."""
         return len(self.classes) > 0
-
-    def linked(self, logits: np.ndarray) -> np.ndarray:
-        """Return probabilities [n, k] for logits [n, k], or [n, 1] of the second of two classes.
-
-        Numbers [n, 1] are returned unchanged.
-        """
-        return probabilities(logits) if self.is_classifier else logits
 
     def _logits(self) -> int:
         """Return the number of logits, or 1 for numbers."""
         return len(self.classes) if len(self.classes) > 2 else 1
 
 
-CLASSES = Part("i8", ("known classes",), below="classes")
-
-
 @dataclass(frozen=True, eq=False)
 class LinearModel(TableModel):
     """Logistic or ridge regression: features x → logits or numbers W x + b."""
 
-    coefficients: np.ndarray
-    intercepts: np.ndarray
-
-    parts: ClassVar = {
-        "classes": CLASSES,
-        "coefficients": Part("f8", ("outputs", "features")),
-        "intercepts": Part("f8", ("outputs",)),
-    }
+    coefficients: Annotated[np.ndarray, Part("f8", ("outputs", "features"))]
+    intercepts: Annotated[np.ndarray, Part("f8", ("outputs",))]
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless the arrays fit each other."""
@@ -100,7 +80,8 @@ class LinearModel(TableModel):
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """Return probabilities [n, k], or numbers [n, 1]."""
-        return self.linked(self.features(x) @ self.coefficients.T + self.intercepts)
+        outputs = self.features(x) @ self.coefficients.T + self.intercepts
+        return probabilities(outputs) if self.is_classifier else outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,29 +100,16 @@ class TreeModel(TableModel):
     indexed by code + 1; the last entry is for missing values and all other codes.
     """
 
-    sizes: np.ndarray
-    right: np.ndarray
-    feature: np.ndarray
-    threshold: np.ndarray
-    missing_left: np.ndarray
-    values: np.ndarray
-    baseline: np.ndarray
-    sets: np.ndarray
-    set_columns: np.ndarray
+    sizes: Annotated[np.ndarray, Part("i8", ("trees",))]
+    right: Annotated[np.ndarray, Part("i4", ("nodes",))]
+    feature: Annotated[np.ndarray, Part("i4", ("nodes",))]
+    threshold: Annotated[np.ndarray, Part("f4", ("nodes",))]
+    missing_left: Annotated[np.ndarray, Part("?", ("nodes",))]
+    values: Annotated[np.ndarray, Part("f8", ("leaves", "values"))]
+    baseline: Annotated[np.ndarray, Part("f8", ("outputs",))]
+    sets: Annotated[np.ndarray, Part("?", ("sets", "codes"))]
+    set_columns: Annotated[np.ndarray, Part("i8", ("sets",), below="features")]
     boosted: bool = False
-
-    parts: ClassVar = {
-        "classes": CLASSES,
-        "sizes": Part("i8", ("trees",)),
-        "right": Part("i4", ("nodes",)),
-        "feature": Part("i4", ("nodes",)),
-        "threshold": Part("f4", ("nodes",)),
-        "missing_left": Part("?", ("nodes",)),
-        "values": Part("f8", ("leaves", "values")),
-        "baseline": Part("f8", ("outputs",)),
-        "sets": Part("?", ("sets", "codes")),
-        "set_columns": Part("i8", ("sets",), below="features"),
-    }
 
     def check(self, sizes: Mapping[str, int]) -> None:
         """Raise `ValueError` unless every row reaches a leaf of every tree."""
@@ -178,7 +146,9 @@ class TreeModel(TableModel):
                 total += values
             else:
                 total[:, tree % outputs] += values[:, 0]
-        return self.linked(total) if self.boosted else total / len(self.sizes)
+        if not self.boosted:
+            return total / len(self.sizes)
+        return probabilities(total) if self.is_classifier else total
 
     def tree_features(self, x: np.ndarray) -> np.ndarray:
         """Return the features [n, features + sets] of raw rows, in float32."""

@@ -39,9 +39,9 @@ def predictions_frame(
     frames = []
     for position, (samples, predictions) in enumerate(parts):
         columns = _names_columns(samples)
-        columns[PREDICTED] = [classes[code] for code in predictions.predicted_array.tolist()]
+        columns[PREDICTED] = [classes[code] for code in predictions.predicted.tolist()]
         for code, name in enumerate(classes):
-            columns[f"p({name})"] = predictions.probability_array[:, code]
+            columns[f"p({name})"] = predictions.probabilities[:, code]
         if sets is not None:
             columns[SET] = [
                 SEPARATOR.join(name for name, inside in zip(classes, row, strict=True) if inside)
@@ -63,9 +63,9 @@ def _names_columns(samples: Samples) -> dict[str, object]:
 
 def typicality_columns(predictions: AnyPredictions) -> dict[str, object]:
     """Return the columns on how typical inputs are; empty for a private model."""
-    if np.isnan(predictions.typicality_array).any():
+    if np.isnan(predictions.typicality).any():
         return {}
-    return {TYPICALITY: predictions.typicality_array, FAR: predictions.far_array}
+    return {TYPICALITY: predictions.typicality, FAR: predictions.far}
 
 
 def frame_bytes(frame: pd.DataFrame, suffix: str) -> bytes:
@@ -122,7 +122,7 @@ def numbers_frame(
     frames = []
     for samples, predictions in parts:
         columns = _names_columns(samples)
-        columns[PREDICTED] = values = predictions.value_array
+        columns[PREDICTED] = values = predictions.values
         if half_width is not None:
             columns[LOW], columns[HIGH] = values - half_width, values + half_width
         frames.append(pd.DataFrame(columns | typicality_columns(predictions)))

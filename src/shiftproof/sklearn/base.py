@@ -189,7 +189,7 @@ class ShiftproofEstimator(BaseEstimator):  # type: ignore[misc]
         A new sample of the training domains has a typicality below α with probability at most α.
         Below 0.01, a sample is unlike the training data, and its prediction is a guess.
         """
-        return self._predicted(X, sample_domain).typicality_array
+        return self._predicted(X, sample_domain).typicality
 
     def _predicted(self, given: Any, sample_domain: Any) -> Predictions | NumberPredictions:
         """Return the predictions of the model."""

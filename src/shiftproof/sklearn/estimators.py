@@ -127,7 +127,7 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
         found = self._predicted(X, sample_domain)
         names, _ = Names.of(self.classes_, "y")
         order = [self.model_.classes.index(text) for text in names.texts]
-        return found.probability_array[:, order]
+        return found.probabilities[:, order]
 
     def _of_model(self, model: TrainedModel) -> None:
         self.classes_ = np.array(model.classes)
@@ -244,7 +244,7 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
 
         `sample_domain` is used only with `standardize`; by default, all samples form one domain.
         """
-        return self._predicted(X, sample_domain).value_array
+        return self._predicted(X, sample_domain).values
 
     def _predicted(self, given: Any, sample_domain: Any) -> NumberPredictions:
         check_is_fitted(self, "model_")

@@ -85,7 +85,7 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         largest = np.argsort(-np.abs(moved), kind="stable")[:MOST_COLUMNS]
         shifts = {features[place]: float(moved[place]) for place in largest}
         new_values = _new_values(model.form, ready)
-    probabilities = predictions.probability_array.astype(np.float64)
+    probabilities = predictions.probabilities.astype(np.float64)
     return Comparison(
         len(seen),
         predictions.far_share,
@@ -93,7 +93,7 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
         shifts,
         new_values,
         None if model.label_shift is None else expected_accuracy(model.label_shift, probabilities),
-        adapted(model.label_shift, probabilities, predictions.typicality_array),
+        adapted(model.label_shift, probabilities, predictions.typicality),
     )
 
 

@@ -44,13 +44,11 @@ from scipy.linalg import null_space
 from scipy.stats import f as fisher
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.data.domain import as_array
 from shiftproof.statistics.recalibration import COARSE, recalibrate
 
 SMALLEST = 1e-7
 # Bounds: slopes from 1/e³ to e³, biases to ±10.  Beyond, classes are separated and any value fits.
 STEEPEST, LARGEST_BIAS = 3.0, 10.0
-_STORED = ("predicted", "y", "domain", "fold")
 
 
 @dataclass(frozen=True)
@@ -66,14 +64,6 @@ class HeldOut:
     y: np.ndarray
     domain: np.ndarray
     fold: np.ndarray
-
-    @classmethod
-    def from_state(cls, modules: Mapping[str, Any]) -> HeldOut | None:
-        """Return the rows stored in a checkpoint (`learners.exact.held_out_arrays`), if any."""
-        if "held_out.predicted" not in modules:
-            return None
-        predicted, *codes = (as_array(modules[f"held_out.{name}"]) for name in _STORED)
-        return cls(predicted.astype(float), *codes)
 
     @property
     def classes(self) -> int:
