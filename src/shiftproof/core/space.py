@@ -21,16 +21,16 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from shiftproof.core.errors import InvalidValue, UnknownName
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.settings import convert
+from shiftproof.core.types import Regime as Regime
 
 Scalar = bool | int | float | str
-Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
 
 # A regime without its own values inherits those of its parent, or else the default.
 PARENT_REGIME: dict[Regime, Regime] = {"huge-image": "large-image", "features": "table"}

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.core.json_values import from_stored, stored_fields
 
 if TYPE_CHECKING:
     import numpy as np
     import torch
     from torch import Tensor
 
-    from shiftproof.core.space import Regime
-
 # A tensor, or a NumPy array.
 Numbers = TypeVar("Numbers", "Tensor", "np.ndarray")
 
+# The kind of data, which selects the defaults of hyper-parameters (see `core.space`).
+Regime = Literal["small-image", "large-image", "huge-image", "table", "features"]
 # The kind of task: predict one of several classes, or a number.
 Kind = Literal["classification", "regression"]
 CLASSIFICATION: Kind = "classification"
@@ -108,8 +109,8 @@ class Task:
     def in_standard_units(self, labels: Numbers) -> Numbers:
         """Return labels [n] in standard units."""
         center, scale = self._units(labels)
-        found: Numbers = (labels - center) / scale
-        return found
+        units: Numbers = (labels - center) / scale
+        return units
 
     def _units(self, like: Any) -> tuple[Any, Any]:
         """Return center and scale as tensors or arrays, of the same type as `like`."""
@@ -120,18 +121,13 @@ class Task:
         return like.new_tensor(self.center), like.new_tensor(self.scale)
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON values; fields that classification does not need are left out."""
-        own = asdict(self)
-        if self.kind == CLASSIFICATION:
-            own = {k: v for k, v in own.items() if k not in ("loss", "center", "scale")}
-        return own
+        """Return JSON values, without the fields at their defaults."""
+        return stored_fields(self)
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Task:
         """Rebuild what `to_json` returned."""
-        lists = ("input_shape", "center", "scale")
-        fields: Any = {k: tuple(v) if k in lists else v for k, v in value.items()}
-        return cls(**fields)
+        return from_stored(cls, value, "task")
 
 
 # The rules for class weights; `training.sample_weights` computes the weights.
