@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,12 @@ from shiftproof.training.settings import (
     TrainingSettings,
 )
 
+# Settings in the panels of a help page.
+data_setting = partial(setting, panel="Data")
+model_setting = partial(setting, panel="Model")
+training_setting = partial(setting, panel="Training")
+expectation_setting = partial(setting, panel="Expectation")
+runs_setting = partial(setting, panel="Runs")
 # A file, or one of the words of `weights`.
 path_or_name = Parser(lambda _, value: os.fspath(value), "PATH")
 
@@ -95,11 +102,8 @@ class ProgressSettings(Settings):
 class ReadingSettings(Settings):
     """How to read images."""
 
-    workers: int | None = setting(
-        None,
-        whole(),
-        "Threads that prefetch images; default one per core, at most eight.",
-        panel="Data",
+    workers: int | None = data_setting(
+        None, whole(), "Threads that prefetch images; default one per core, at most eight."
     )
 
 
@@ -107,20 +111,19 @@ class ReadingSettings(Settings):
 class LoadSettings(DataSettings, ProgressSettings):
     """The settings of `load`."""
 
-    seed: int = setting(0, whole(0), "Seed of generated data.", panel="Data")
+    seed: int = data_setting(0, whole(0), "Seed of generated data.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class MetricSettings(Settings):
     """The score to show."""
 
-    metric: str | None = setting(
+    metric: str | None = expectation_setting(
         None,
         checked(_metric, "NAME"),
         f"Score to show first for a new domain: {CLASS_METRICS}; for numbers mae (default), rmse or"
         " r2. If given, [bold]best[/] selects the settings of its members by this score on held-out"
         " training domains, and for numbers mae implies the loss absolute, rmse and r2 squared.",
-        panel="Expectation",
     )
 
 
@@ -136,12 +139,11 @@ class FrozenSettings(BackboneSettings):
         panel="Model",
         metavar="PATH",
     )
-    freeze: bool = setting(
+    freeze: bool = model_setting(
         False,
         flag,
         "Freeze the backbone: compute the features of all images once, and train on them."
         " Separate several backbones by commas.",
-        panel="Model",
     )
 
 
@@ -149,18 +151,16 @@ class FrozenSettings(BackboneSettings):
 class LearningSettings(TrainingSettings, FrozenSettings, MetricSettings, ReadingSettings):
     """The settings of training besides the data and the held-out domains."""
 
-    pool: str = setting(
+    pool: str = model_setting(
         ALL,
         one_of(POOLS),
         "How to use several backbones (`backbone` a,b with `freeze`) or vectors: [bold]all[/]"
         " (concatenated) or the [bold]best[/] one on held-out training domains.",
-        panel="Model",
     )
-    compile: bool = setting(
+    compile: bool = model_setting(
         False,
         flag,
         "Compile the network with torch.compile; needs a C++ compiler. Results differ by rounding.",
-        panel="Model",
     )
     standardize: str = setting(
         "none",
@@ -170,14 +170,13 @@ class LearningSettings(TrainingSettings, FrozenSettings, MetricSettings, Reading
         " features) or [bold]none[/]. Results then measure adaptation.",
         panel="Adaptation",
     )
-    threads: int | None = setting(
+    threads: int | None = training_setting(
         None,
         whole(1, MOST_THREADS),
         "Threads for computation; default one for rows, and one per core for images.",
-        panel="Training",
     )
-    checkpoint_seconds: float = setting(
-        5.0, number("[0, inf)"), "Shortest time between checkpoints.", panel="Training"
+    checkpoint_seconds: float = training_setting(
+        5.0, number("[0, inf)"), "Shortest time between checkpoints."
     )
     out: StrPath | None = setting(
         None, path, "Folder of the run; default one in runs/, named after it."
@@ -222,11 +221,10 @@ class StudySettings(TrainEachSettings):
 class AtLeastSettings(Settings):
     """A threshold for the score."""
 
-    at_least: float | None = setting(
+    at_least: float | None = expectation_setting(
         None,
         number(),
         "Threshold for the score; adds the probability that the next domain is worse.",
-        panel="Expectation",
     )
 
 
@@ -241,9 +239,7 @@ class RangeSettings(MetricSettings, AtLeastSettings):
         " finished runs, also calibration_slope, calibration_intercept or interval_coverage. If"
         " given, [bold]best[/] selects settings by it when it is trained here.",
     )
-    level: float = setting(
-        0.95, number("(0, 1)"), "Probability of the intervals.", panel="Expectation"
-    )
+    level: float = expectation_setting(0.95, number("(0, 1)"), "Probability of the intervals.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,15 +258,15 @@ class DiagnoseSettings(DataSettings, FrozenSettings, ReadingSettings, ProgressSe
         help="Domain to leave out, as in training; repeatable.",
         panel="Data",
     )
-    most: int = setting(10_000, whole(), "Maximum number of samples to measure.", panel="Data")
-    seed: int = setting(0, whole(0), "Seed of subsampling, folds and permutations.", panel="Data")
+    most: int = data_setting(10_000, whole(), "Maximum number of samples to measure.")
+    seed: int = data_setting(0, whole(0), "Seed of subsampling, folds and permutations.")
     data_seed: int | None = same(TrainingSettings, "data_seed")
     freeze: bool = same(
         FrozenSettings,
         "freeze",
         help="Measure the features of a backbone (images). `backbone` and `weights` imply it.",
     )
-    raw: bool = setting(False, flag, "Measure photographs as 16×16 pixels.", panel="Model")
+    raw: bool = model_setting(False, flag, "Measure photographs as 16×16 pixels.")
     run: StrPath | None = setting(
         None,
         path,
@@ -297,11 +293,8 @@ class FeaturesSettings(DataSettings, BackboneSettings, ReadingSettings, Progress
 class TrustSettings(Settings):
     """Whether to load a model that may run code."""
 
-    trust: bool = setting(
-        False,
-        flag,
-        "Load a model with a scikit-learn estimator of its author, which may run code.",
-        panel="Model",
+    trust: bool = model_setting(
+        False, flag, "Load a model with a scikit-learn estimator of its author, which may run code."
     )
 
 
@@ -338,20 +331,18 @@ class PredictSettings(ModelDataSettings):
         metavar="COLUMN",
         repeats=True,
     )
-    sets: float | None = setting(
+    sets: float | None = expectation_setting(
         None,
         number(),
         "Add prediction sets: the classes that include the true one with this probability at a"
         " new domain, such as 0.9; needs `expected`.",
-        panel="Expectation",
     )
-    interval: float | None = setting(
+    interval: float | None = expectation_setting(
         None,
         number(),
         "Add intervals that contain the true number with this probability at a new domain, such"
         " as 0.9; computed from the runs of `expected`, or from domains held out during"
         " training (best, linear, boosting, forest).",
-        panel="Expectation",
     )
     adapt: str = setting(
         "none",
@@ -385,26 +376,22 @@ class RecalibrateSettings(LabelColumn, LoadModelSettings):
 class ExecutorSettings(DeviceSettings):
     """Where to execute the runs of a sweep."""
 
-    executor: str = setting(
-        "local", text, "Where to execute runs: local (processes) or ray (a cluster).", panel="Runs"
+    executor: str = runs_setting(
+        "local", text, "Where to execute runs: local (processes) or ray (a cluster)."
     )
-    ray_address: str | None = setting(
+    ray_address: str | None = runs_setting(
         None,
         text,
         "Ray cluster, HOST:PORT or auto; default one on this machine.",
-        panel="Runs",
         metavar="ADDRESS",
     )
-    workers: int | None = setting(
-        None,
-        whole(1),
-        "Number of parallel runs; default as many as cores and memory allow.",
-        panel="Runs",
+    workers: int | None = runs_setting(
+        None, whole(1), "Number of parallel runs; default as many as cores and memory allow."
     )
     precision: str = same(BackboneSettings, "precision")
-    retry_failed: bool = setting(False, flag, "Run failed runs again.", panel="Runs")
-    dry_run: bool = setting(
-        False, flag, "Print the plan and the time of a few steps, and stop.", panel="Runs"
+    retry_failed: bool = runs_setting(False, flag, "Run failed runs again.")
+    dry_run: bool = runs_setting(
+        False, flag, "Print the plan and the time of a few steps, and stop."
     )
     backbone: str = same(
         BackboneSettings,
@@ -440,26 +427,22 @@ class SweepSettings(ExecutorSettings, DataSettings):
         panel="Runs",
     )
     _: KW_ONLY
-    preset: str = setting(
+    preset: str = runs_setting(
         "domainbed",
         text,
         "Size of the runs: domainbed (as published), lite (reduced size) or table1 (500 full"
         " batches, as in IRM's study of Colored MNIST; two classes).",
-        panel="Runs",
     )
-    n_hparams: int = setting(
-        20, whole(), "Number of hyper-parameter draws; the first has the defaults.", panel="Runs"
+    n_hparams: int = runs_setting(
+        20, whole(), "Number of hyper-parameter draws; the first has the defaults."
     )
-    draws: int | Sequence[int] = setting(
+    draws: int | Sequence[int] = runs_setting(
         (),
         Parser(_draws, "A,B,…"),
         "Run only these of the `n_hparams` draws, by their seeds (0 is the defaults): 0,4,10. A"
         " later call can add others.",
-        panel="Runs",
     )
-    trials: int = setting(
-        3, whole(), "Number of repetitions, each with another data seed.", panel="Runs"
-    )
+    trials: int = runs_setting(3, whole(), "Number of repetitions, each with another data seed.")
     selection: Names = setting(
         ("training-domain", "oracle"),
         joined,
@@ -489,22 +472,20 @@ class SweepSettings(ExecutorSettings, DataSettings):
         "average",
         help="Final weights of each run: the last (none), averaged (ema, swad) or best.",
     )
-    stall_seconds: float | None = setting(
+    stall_seconds: float | None = runs_setting(
         None,
         number(),
         "Restart a local run from its checkpoint after this many seconds without progress; default"
         " never. Choose more than the time to load the data, plus a step and an evaluation.",
-        panel="Runs",
     )
     models: StrPath | None = setting(
         None, path, "After the runs, write the selected models to this folder.", metavar="DIR"
     )
-    retrain: bool = setting(
+    retrain: bool = runs_setting(
         False,
         flag,
         "After the runs, retrain the selected settings on all samples of the training domains, in"
         " `out`/retrained.",
-        panel="Runs",
     )
 
 

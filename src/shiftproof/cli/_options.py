@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -52,7 +53,7 @@ class Option(click.Option):
             help=declared.help,
             is_flag=is_flag or None,
             multiple=declared.repeats,
-            metavar=None if is_flag else declared.metavar,
+            metavar=None if is_flag else declared.metavar or declared.parser.metavar,
             required=declared.required,
             type=None if is_flag else click.UNPROCESSED,
         )
@@ -141,6 +142,17 @@ def _print_help(
     console.print(Padding(epilog, 1))
 
 
+@contextlib.contextmanager
+def usage_errors() -> Iterator[None]:
+    """Convert usage errors of click to errors of one line."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        raise InvalidValue(one_line(error)) from error
+
+
 class Group(click.Group):
     """A group of commands, whose usage errors are one line, like all other errors."""
 
@@ -148,12 +160,8 @@ class Group(click.Group):
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """Parse the group's own options."""
-        try:
+        with usage_errors():
             return super().make_context(*args, **kwargs)
-        except click.exceptions.NoArgsIsHelpError:
-            raise
-        except click.UsageError as error:
-            raise InvalidValue(one_line(error)) from error
 
     def resolve_command(self, *args: Any) -> Any:
         """Find the requested command; messages then use its options."""
@@ -164,11 +172,8 @@ class Group(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Parse the command and its options, and run it."""
         try:
-            return super().invoke(ctx)
-        except click.exceptions.NoArgsIsHelpError:
-            raise
-        except click.UsageError as error:
-            raise InvalidValue(one_line(error)) from error
+            with usage_errors():
+                return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise click.Abort from error
 
@@ -224,19 +229,14 @@ def one_line(error: click.UsageError) -> str:
     command = error.ctx.command if error.ctx else running.get()
     path = error.ctx.command_path if error.ctx else f"shiftproof {command.name if command else ''}"
     text = " ".join(error.format_message().split()).rstrip(".")
-    name, known, what = "", [], ""
+    missing = re.match(r"No such command '([^']*)'", text)
+    advice = f"see {path.strip()} --help"
     if isinstance(error, click.NoSuchOption) and command is not None:
-        name, what = error.option_name, "option"
-        known = ["--help", *(name for one in command.params for name in one.opts)]
-    elif isinstance(command, click.Group) and (
-        missing := re.match(r"No such command '([^']*)'", text)
-    ):
-        name, what = missing[1], "command"
-        known = list(command.commands)
-    if not what:
-        return f"{text}; see {path.strip()} --help"
+        kind, name = "option", error.option_name
+        known = ["--help", *(option for parameter in command.params for option in parameter.opts)]
+    elif isinstance(command, click.Group) and missing:
+        kind, name, known = "command", missing[1], list(command.commands)
+    else:
+        return f"{text}; {advice}"
     similar = nearest(name, known)
-    where = "" if similar.startswith("did") else f"; see {path} --help"
-    if where:
-        return f"no such {what} {name!r}{where}"
-    return f"no such {what} {name!r}; {similar}"
+    return f"no such {kind} {name!r}; {similar if similar.startswith('did') else advice}"

@@ -41,8 +41,7 @@ def demo(settings: DemoOptions) -> None:
     )
     name, last = done.last
     if last.status == "stopped":
-        click.echo("Interrupted. Run the same command again to resume.", err=True)
-        raise click.exceptions.Exit(130)
+        raise KeyboardInterrupt  # the command line prints how to resume
     if last.status == "diverged":
         click.echo(f"{name} diverged at step {last.step}", err=True)
         raise click.exceptions.Exit(1)

@@ -9,12 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from shiftproof.api.settings import DiagnoseSettings
 from shiftproof.cli._options import DATA, AsJson, Quiet, command as command_of
-from shiftproof.cli.messages import in_options
+from shiftproof.cli.messages import in_options, option_words
 from shiftproof.cli.preflight import check_data, for_each_label
+from shiftproof.cli.train import train
 from shiftproof.core.settings import flag, path, setting
 from shiftproof.data.settings import DataSettings
 
@@ -59,10 +60,12 @@ def diagnose(data: str, settings: DiagnoseOptions) -> None:
         out.parent.mkdir(parents=True, exist_ok=True)
     with LoadingBar(quiet=settings.quiet or as_json) as progress:
         measured = api.diagnose(data, **settings.but(progress=progress).given(DiagnoseSettings))
-    named = [data, *_data_options(settings), *_network_options(measured.frozen, settings)]
+    # In the order of the settings of data.
+    given = DataSettings(**settings.given(DataSettings)).given()
+    given |= _network(measured.frozen, settings)
     advice = measured.advice
     command, beside = (
-        _train_command(named, choice, advice.test_domains or ["each"]) if choice else ""
+        _train_command(data, given, choice, advice.test_domains or ["each"]) if choice else ""
         for choice in (advice.choice, advice.beside)
     )
     measured = replace(measured, about=replace(measured.about, command=command, beside=beside))
@@ -82,40 +85,24 @@ def diagnose(data: str, settings: DiagnoseOptions) -> None:
         print(f"Saved to {out}")
 
 
-def _data_options(settings: DataSettings) -> list[str]:
-    """Return the options that select the same data in `shiftproof train`."""
-    given = settings.given(DataSettings)
-    words = []
-    for name in DataSettings.__dataclass_fields__:
-        value = given.get(name, ())
-        if isinstance(value, Mapping):
-            value = [f"{key}={word}" for key, word in value.items()]
-        option = "data-option" if name == "options" else name.replace("_", "-")
-        for word in value if isinstance(value, tuple | list) else [str(value)]:
-            words += [f"--{option}", word]
-    return words
-
-
-def _network_options(frozen: Mapping[str, str], settings: DiagnoseSettings) -> list[str]:
-    """Return the options that make `shiftproof train` use the measured features, if any."""
+def _network(frozen: Mapping[str, str], settings: DiagnoseSettings) -> dict[str, Any]:
+    """Return the settings that make `train` use the measured features, if any."""
     if not frozen:
-        return []
-    words = ["--freeze", "--backbone", settings.backbone or frozen["backbone"]]
+        return {}
+    network = {"freeze": True, "backbone": settings.backbone or frozen["backbone"]}
     if settings.weights or frozen["weights"] == RANDOM:
-        words += ["--weights", str(settings.weights or RANDOM)]
-    return words + (["--precision", "bf16"] if frozen["precision"] == "bf16" else [])
+        network["weights"] = settings.weights or RANDOM
+    return network | ({"precision": "bf16"} if frozen["precision"] == "bf16" else {})
 
 
-def _train_command(data: Sequence[str], choice: Choice, held_out: Sequence[str]) -> str:
-    """Return the command that trains the recommended algorithm; `data` are its data arguments.
+def _train_command(
+    data: str, given: Mapping[str, Any], choice: Choice, held_out: Sequence[str]
+) -> str:
+    """Return the command that trains the recommended algorithm on data with the given settings.
 
     >>> from shiftproof.shift.advise import Choice
-    >>> _train_command(["my data.csv"], Choice("idm", "why", {"order": "1"}), ["each"])
+    >>> _train_command("my data.csv", {}, Choice("idm", "why", {"order": "1"}), ["each"])
     "shiftproof train 'my data.csv' --algorithm idm --hparam order=1 --test-domain each"
     """
-    words = ["--algorithm", choice.algorithm]
-    for name, value in choice.hparams.items():
-        words += ["--hparam", f"{name}={value}"]
-    for domain in held_out:
-        words += ["--test-domain", domain]
-    return shlex.join(["shiftproof", "train", *data, *words])
+    trained = {"algorithm": choice.algorithm, "hparams": choice.hparams, "test_domains": held_out}
+    return shlex.join(["shiftproof", "train", data, *option_words(train, {**given, **trained})])

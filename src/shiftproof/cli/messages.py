@@ -19,6 +19,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+from collections.abc import Mapping
 from contextvars import ContextVar
 from typing import Any
 
@@ -55,31 +56,39 @@ def _spoken(command: Any, quoted: re.Match[str]) -> str:
             return _assigned(parameters[candidate], value)
     for setting, names in (("hparams", _hyper_parameters), ("options", _data_options)):
         if setting in parameters and name in names():
-            given = "" if value is None else f"={_word(_literal(value))}"
+            given = "" if value is None else f"={_quoted(_word(_literal(value)))}"
             return f"{max(parameters[setting].opts, key=len)} {name}{given}"
     return quoted[0]
 
 
 def _assigned(parameter: Any, text: str | None) -> str:
     """Return a parameter of a command, with its Python value written as in a shell."""
+    value = None if text is None else _literal(text)
     if parameter.param_type_name == "argument":
         name = str(parameter.metavar or parameter.name).upper()
-        return name if text is None else _word(_literal(text))
-    name = str(max(parameter.opts, key=len))
+        return name if text is None else _quoted(_word(value))
     if text is None:
-        return name
-    value = _literal(text)
-    if value is True and parameter.is_flag:
-        return name
-    if isinstance(value, dict):
+        return str(max(parameter.opts, key=len))
+    return " ".join(map(_quoted, _words(parameter, value)))
+
+
+def option_words(command: Any, values: Mapping[str, Any]) -> list[str]:
+    """Return the words that set these values, by setting, in a command."""
+    parameters = {parameter.name: parameter for parameter in command.params}
+    return [word for name, value in values.items() for word in _words(parameters[name], value)]
+
+
+def _words(option: Any, value: Any) -> list[str]:
+    name = max(option.opts, key=len)
+    if value is True and option.is_flag:
+        return [name]
+    if isinstance(value, Mapping):
         words = [f"{key}={_word(item)}" for key, item in value.items()]
-    elif isinstance(value, list | tuple):
-        words = [_word(item) for item in value]
     else:
-        words = [_word(value)]
-    if not parameter.multiple:
+        words = list(map(_word, value if isinstance(value, list | tuple) else [value]))
+    if not option.multiple:
         words = [",".join(words)]
-    return " ".join(f"{name} {word}" for word in words)
+    return [word for pair in zip([name] * len(words), words, strict=True) for word in pair]
 
 
 def _literal(text: str) -> Any:
@@ -91,11 +100,12 @@ def _literal(text: str) -> Any:
 
 
 def _word(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    text = str(value)
+    return ("yes" if value else "no") if isinstance(value, bool) else str(value)
+
+
+def _quoted(word: str) -> str:
     # A placeholder is not typed, so it needs no quotes.
-    return text if text == "…" else shlex.quote(text)
+    return word if "…" in word else shlex.quote(word)
 
 
 # The imports take a while, and only names that are not parameters of the command need them.

@@ -75,6 +75,7 @@ class LoadingBar:
         self._prints_lines = not quiet and not self._console.is_terminal
         self._printed = 0.0
         self._loading: dict[str, TaskID] = {}
+        self._lines: set[str] = set()
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -103,6 +104,19 @@ class LoadingBar:
             self._printed = now
             self._print(f"{what}: {done} of {total}")
 
+    def progress(self, what: str, done: int, total: int) -> None:
+        """Show how much of `what` is done."""
+        self(what, done, total)
+
+    def note(self, text: str) -> None:
+        """Print a note once, above the bars."""
+        self._print_once(f"note: {in_options(text)}")
+
+    def _print_once(self, text: str) -> None:
+        if text and not self._quiet and text not in self._lines:
+            self._lines.add(text)
+            self._print(text)
+
     def _print(self, text: str) -> None:
         self._console.print(text, soft_wrap=True, highlight=False, markup=False)
 
@@ -121,15 +135,10 @@ class ProgressBar(LoadingBar, Observer):
         super().__init__(TextColumn("{task.fields[loss]}"), quiet=quiet)
         self._title = title
         self._heading = ""
-        self._said: set[str] = set()
         self._run: TaskID | None = None
         self._name = ""
         self._steps = 0
         self._looked = self._recorded = 0.0
-
-    def progress(self, what: str, done: int, total: int) -> None:
-        """Show how much of `what` is done."""
-        self(what, done, total)
 
     def loaded(self, dataset: DomainDataset) -> None:
         """Store the summary of the data, which is shown only if something is trained."""
@@ -138,7 +147,7 @@ class ProgressBar(LoadingBar, Observer):
 
     def begin(self, config: RunConfig, step: int) -> None:
         """Show the heading, once, and a bar at `step`."""
-        self._say(self._heading)
+        self._print_once(self._heading)
         without = f" without {', '.join(config.test_domains)}" if config.test_domains else ""
         self._name = self._title or config.algorithm + without
         self._steps = config.steps
@@ -147,15 +156,6 @@ class ProgressBar(LoadingBar, Observer):
         )
         if step and not self._quiet:
             self._print(f"{self._name}: resuming after step {step}")
-
-    def note(self, text: str) -> None:
-        """Print the note above the bar."""
-        self._say(f"note: {in_options(text)}")
-
-    def _say(self, text: str) -> None:
-        if text and not self._quiet and text not in self._said:
-            self._said.add(text)
-            self._print(text)
 
     def step(self, step: int, measured: Mapping[str, Any]) -> None:
         """Move the bar and update the loss, at most twice a second."""

@@ -34,8 +34,6 @@ class StudyProgress(LoadingBar, Observer):
         self._done = 0
         self._started: float | None = None
         self._marked = 0.0  # when the last run ended, or the run on all domains began
-        self._said_at = 0.0
-        self._said: set[str] = set()
         self._last = False
 
     def loaded(self, dataset: DomainDataset) -> None:
@@ -43,7 +41,7 @@ class StudyProgress(LoadingBar, Observer):
         self._clear()
         self._noun = noun_of(dataset.columns)
         self._domains = len(dataset.domains)
-        self._once(f"{dataset.name}: {dataset_summary(dataset)}")
+        self._print_once(f"{dataset.name}: {dataset_summary(dataset)}")
 
     def progress(self, what: str, done: int, total: int) -> None:
         """Show the stage, or update the number of domains that were held out."""
@@ -72,44 +70,28 @@ class StudyProgress(LoadingBar, Observer):
         """Update the time left."""
         self._show()
 
-    def note(self, text: str) -> None:
-        """Print a note once."""
-        from shiftproof.cli.messages import in_options
-
-        self._once(f"note: {in_options(text)}")
-
     def line(self) -> str:
         """Return the current run and the time left."""
-        if self._last:
-            return f"model on all {self._domains}" + self._left(0)
-        at = min(self._done + 1, self._domains)
-        return f"{self._noun} {at} of {self._domains}" + self._left(self._domains - self._done)
-
-    def _left(self, runs: int) -> str:
-        """Return the time left for this many runs and the run on all domains."""
-        return f", {time_left(self._seconds(runs))} left" if self._seconds(runs) else ""
-
-    def _seconds(self, runs: int) -> float:
+        runs_left = 0 if self._last else self._domains - self._done
+        text = f"model on all {self._domains}"
+        if not self._last:
+            text = f"{self._noun} {min(self._done + 1, self._domains)} of {self._domains}"
         if self._started is None or not self._done:
-            return 0.0
-        each = (self._marked - self._started) / self._done
-        return max(each * (runs + 1) - (time.monotonic() - self._marked), 1.0)
+            return text
+        seconds_per_run = (self._marked - self._started) / self._done
+        seconds = seconds_per_run * (runs_left + 1) - (time.monotonic() - self._marked)
+        return f"{text}, {time_left(max(seconds, 1.0))} left"
 
     def _show(self, *, force: bool = False) -> None:
         now = time.monotonic()
-        if not self._domains or (not force and now - self._said_at < 1.0):
+        if not self._domains or (not force and now - self._printed < 1.0):
             return
         if not self._prints_lines:
-            self._said_at = now
+            self._printed = now
             self._bars.note = self.line()
-        elif now - self._said_at >= LINE_SECONDS or (force and self.line() not in self._said):
-            self._said_at = now
-            self._once(self.line())
-
-    def _once(self, text: str) -> None:
-        if not self._quiet and text not in self._said:
-            self._said.add(text)
-            self._print(text)
+        elif now - self._printed >= LINE_SECONDS or (force and self.line() not in self._lines):
+            self._printed = now
+            self._print_once(self.line())
 
 
 def time_left(seconds: float) -> str:

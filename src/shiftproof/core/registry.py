@@ -77,8 +77,7 @@ class Registry(Generic[T]):
         return sorted({*self._entries, *self._modules, *self._plugins})
 
     def __contains__(self, name: object) -> bool:
-        self._discover()
-        return name in self._entries or name in self._modules or name in self._plugins
+        return name in self.names()
 
     def __iter__(self) -> Iterator[str]:
         self._discover()
@@ -117,12 +116,12 @@ class Registry(Generic[T]):
         """Find which module of a package registers which name."""
         for folder in map(Path, importlib.import_module(package).__path__):
             for path in sorted(folder.rglob("*.py")):
-                found = set(_REGISTERED.findall(path.read_text("utf-8")))
+                names = set(_REGISTERED.findall(path.read_text("utf-8")))
                 parts = path.relative_to(folder).with_suffix("").parts
                 module = ".".join([package, *(part for part in parts if part != "__init__")])
-                if "" in found:
+                if "" in names:
                     importlib.import_module(module)
-                self._modules |= dict.fromkeys(found - {""}, module)
+                self._modules |= dict.fromkeys(names - {""}, module)
 
     def _import(self, name: str) -> None:
         plugin = self._plugins[name]

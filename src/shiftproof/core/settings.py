@@ -63,32 +63,21 @@ class Declared:
     required: bool = False
 
 
-def setting(
-    default: Any,
-    parser: Parser,
-    help: str,
-    *,
-    panel: str = "Output",
-    metavar: str = "",
-    option: str | None = "",
-    letter: str = "",
-    repeats: bool = False,
-    required: bool = False,
-) -> Any:
-    """Declare a field of a `Settings` dataclass (see `Declared`)."""
-    shown = metavar or parser.metavar
-    declared = Declared(parser, help, panel, shown, option, letter, repeats, required)
-    return dataclasses.field(default=default, metadata=types.MappingProxyType({DECLARED: declared}))
+def setting(default: Any, parser: Parser, help: str, **facts: Any) -> Any:
+    """Declare a field of a `Settings` dataclass; the facts are those of `Declared`."""
+    return _field(default, Declared(parser, help, **facts))
+
+
+def _field(default: Any, declared: Declared) -> Any:
+    metadata = types.MappingProxyType({DECLARED: declared})
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def same(kind: type[Settings], name: str, default: Any = MISSING, **changed: Any) -> Any:
     """Declare a field like that of another group, with another default or other facts."""
     field = kind.__dataclass_fields__[name]
     declared = dataclasses.replace(field.metadata[DECLARED], **changed)
-    return dataclasses.field(
-        default=field.default if default is MISSING else default,
-        metadata=types.MappingProxyType({DECLARED: declared}),
-    )
+    return _field(field.default if default is MISSING else default, declared)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -109,8 +109,8 @@ class Task:
     def in_standard_units(self, labels: Numbers) -> Numbers:
         """Return labels [n] in standard units."""
         center, scale = self._units(labels)
-        found: Numbers = (labels - center) / scale
-        return found
+        units: Numbers = (labels - center) / scale
+        return units
 
     def _units(self, like: Any) -> tuple[Any, Any]:
         """Return center and scale as tensors or arrays, of the same type as `like`."""

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.json_values import conform
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, SQUARED
-from shiftproof.inference.model import NumberPredictions, Predictions, TrainedModel
 from shiftproof.sklearn.base import ShiftproofEstimator
-from shiftproof.sklearn.inputs import Names, as_numpy, require_none_of
+from shiftproof.sklearn.inputs import as_numpy, names_of, require_none_of, texts_of
 from shiftproof.sklearn.run import value_errors
 
 
@@ -103,14 +101,13 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
             require_none_of(other)
             targets = validate_data(self, y=as_numpy(y))
             check_classification_targets(targets)
-            classes, which = Names.of(targets, "y")
+            classes = names_of(targets, "y")
             if len(classes.texts) == 1:
                 raise DataError(
                     f"`y` has only one class, {classes.texts[0]!r}, in all {len(targets)} samples;"
                     " a classifier needs at least two"
                 )
-            labels = [classes.texts[code] for code in which]
-            self._train(X, labels, sample_domain, sample_weight, classes.texts)
+            self._train(X, classes.labels, sample_domain, sample_weight, classes.texts)
         self.classes_ = classes.values
         return self
 
@@ -124,31 +121,15 @@ class ShiftproofClassifier(ClassifierMixin, ShiftproofEstimator):  # type: ignor
 
     def predict_proba(self, X: Any, sample_domain: Any = None) -> np.ndarray:
         """Return the class probabilities, [n, classes] in the order of `classes_`."""
-        found = self._predicted(X, sample_domain)
-        names, _ = Names.of(self.classes_, "y")
-        order = [self.model_.classes.index(text) for text in names.texts]
-        return found.probabilities[:, order]
+        probabilities: np.ndarray = self._predicted(X, sample_domain).probabilities
+        classes = self.model_.classes
+        return probabilities[:, [classes.index(text) for text in texts_of(self.classes_, "y")]]
 
-    def _of_model(self, model: TrainedModel) -> None:
-        self.classes_ = np.array(model.classes)
-
-    def _stored_classes(self) -> dict[str, Any]:
-        return Names(self.classes_, ()).to_json()
-
-    def _restore(self, described: Mapping[str, Any], model: TrainedModel) -> None:
-        conform(described["classes"], Mapping[str, Any], "classes")
-        names = Names.from_json(described["classes"], "y")
-        if sorted(names.texts) != sorted(model.classes):
-            raise ValueError("its classes are not those of the model")
-        self.classes_ = names.values
-
-    def _predicted(self, given: Any, sample_domain: Any) -> Predictions:
-        check_is_fitted(self, "model_")
-        with value_errors():
-            x, sites = self._inputs(given, sample_domain)
-            return self.model_.predict(x, sites=sites)
+    def _set_classes(self, classes: np.ndarray) -> None:
+        self.classes_ = classes
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[misc]
     """A regressor trained on several domains to generalize to a new one.
 
@@ -182,40 +163,7 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
 
     task = REGRESSION
 
-    def __init__(
-        self,
-        algorithm: str | BaseEstimator | None = None,
-        *,
-        loss: str = SQUARED,
-        backbone: str | None = None,
-        hparams: Mapping[str, object] | None = None,
-        steps: int = 1000,
-        selection: str = "last",
-        holdout: float | None = None,
-        precision: str = "fp32",
-        standardize: str = "none",
-        image_size: int = 224,
-        augment: bool = True,
-        device: str = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            algorithm,
-            backbone=backbone,
-            hparams=hparams,
-            steps=steps,
-            selection=selection,
-            holdout=holdout,
-            precision=precision,
-            standardize=standardize,
-            image_size=image_size,
-            augment=augment,
-            device=device,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.loss = loss
+    loss: str = SQUARED
 
     def fit(
         self, X: Any, y: Any, sample_domain: Any = None, sample_weight: Any = None, **other: Any
@@ -230,13 +178,12 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
         """
         with value_errors():
             require_none_of(other)
-            y = as_numpy(y)
-            targets = validate_data(self, y=y, y_numeric=True)
+            targets = np.asarray(validate_data(self, y=as_numpy(y), y_numeric=True))
             if len(targets) == 1:
                 raise DataError("`y` has one sample; a regressor needs at least two")
-            if np.asarray(targets).dtype.kind not in "biuf":
-                raise DataError(f"`y` must hold numbers, not {np.asarray(targets).dtype}")
-            self._train(X, np.asarray(targets, dtype=np.float64), sample_domain, sample_weight)
+            if targets.dtype.kind not in "biuf":
+                raise DataError(f"`y` must hold numbers, not {targets.dtype}")
+            self._train(X, targets.astype(np.float64), sample_domain, sample_weight)
         return self
 
     def predict(self, X: Any, sample_domain: Any = None) -> np.ndarray:
@@ -244,10 +191,5 @@ class ShiftproofRegressor(RegressorMixin, ShiftproofEstimator):  # type: ignore[
 
         `sample_domain` is used only with `standardize`; by default, all samples form one domain.
         """
-        return self._predicted(X, sample_domain).values
-
-    def _predicted(self, given: Any, sample_domain: Any) -> NumberPredictions:
-        check_is_fitted(self, "model_")
-        with value_errors():
-            x, sites = self._inputs(given, sample_domain)
-            return self.model_.predict_numbers(x, sites=sites)
+        values: np.ndarray = self._predicted(X, sample_domain).values
+        return values

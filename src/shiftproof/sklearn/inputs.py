@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -117,54 +116,41 @@ def dataset_of(
     return from_arrays(x, labels, domains, name=NAME, task=task, weight=weight, fewest_domains=1)
 
 
-@dataclass(frozen=True)
-class Names:
-    """Sorted distinct values in their original type, each with its text."""
+class Names(NamedTuple):
+    """Sorted distinct values in their original type, the text of each, and that of each sample."""
 
     values: np.ndarray
     texts: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given: Any, what: str) -> tuple[Names, np.ndarray]:
-        """Return the distinct entries of `given`, and the index of each entry among them.
-
-        `what` is the name of the parameter in errors.
-        """
-        import pandas as pd
-
-        entries = np.asarray(given)
-        if entries.ndim != 1:
-            raise DataError(
-                f"`{what}` must be [n], one entry per sample, not of shape {entries.shape}"
-            )
-        missing = np.flatnonzero(pd.isna(entries))
-        if len(missing):
-            raise DataError(
-                f"`{what}` has no value for {counted(len(missing), 'sample')}; the first is"
-                f" {what}[{missing[0]}]; fill it or leave the sample out"
-            )
-        try:
-            values, codes = np.unique(entries, return_inverse=True)
-        except TypeError:
-            types = sorted({type(entry).__name__ for entry in entries})
-            raise DataError(
-                f"`{what}` mixes {' and '.join(types)}, which cannot be sorted; make them all"
-                " strings or all numbers"
-            ) from None
-        return cls(values, _texts(values, what)), codes
-
-    def to_json(self) -> dict[str, Any]:
-        """Return JSON values from which `from_json` rebuilds the names."""
-        return {"dtype": self.values.dtype.str, "values": self.values.tolist()}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any], what: str) -> Names:
-        """Rebuild the names from the result of `to_json`."""
-        values = np.array(value["values"], dtype=np.dtype(value["dtype"]))
-        return cls(values, _texts(values, what))
+    labels: list[str]
 
 
-def _texts(values: np.ndarray, what: str) -> tuple[str, ...]:
+def names_of(given: Any, what: str) -> Names:
+    """Return the distinct entries of `given`; `what` is the name of the parameter in errors."""
+    import pandas as pd
+
+    entries = np.asarray(as_numpy(given))
+    if entries.ndim != 1:
+        raise DataError(f"`{what}` must be [n], one entry per sample, not of shape {entries.shape}")
+    missing = np.flatnonzero(pd.isna(entries))
+    if len(missing):
+        raise DataError(
+            f"`{what}` has no value for {counted(len(missing), 'sample')}; the first is"
+            f" {what}[{missing[0]}]; fill it or leave the sample out"
+        )
+    try:
+        values, codes = np.unique(entries, return_inverse=True)
+    except TypeError:
+        types = sorted({type(entry).__name__ for entry in entries})
+        raise DataError(
+            f"`{what}` mixes {' and '.join(types)}, which cannot be sorted; make them all"
+            " strings or all numbers"
+        ) from None
+    texts = texts_of(values, what)
+    return Names(values, texts, [texts[code] for code in codes])
+
+
+def texts_of(values: np.ndarray, what: str) -> tuple[str, ...]:
+    """Return the text of each value; raise if a text means a missing value or occurs twice."""
     texts: dict[str, object] = {}
     for value in values:
         text = text_of(value)
@@ -195,10 +181,8 @@ def require_none_of(other: Mapping[str, Any]) -> None:
         raise TypeError(f"fit() got an unexpected keyword argument {name!r}")
 
 
-def domains_of(
-    algorithm: str | BaseEstimator, sample_domain: Any, samples: int
-) -> tuple[Names, np.ndarray]:
-    """Return the domains, and the domain index of each sample."""
+def domains_of(algorithm: str | BaseEstimator, sample_domain: Any, samples: int) -> Names:
+    """Return the domains."""
     named = isinstance(algorithm, str)  # a scikit-learn estimator needs no domains
     compares = named and ALGORITHMS.get(algorithm).family not in WITHOUT_DOMAINS
     advice = '`algorithm="erm"` does not use domains'
@@ -209,11 +193,11 @@ def domains_of(
                 " (hospital, camera, year), as in fit(X, y, sample_domain=hospitals);"
                 f" without any, {advice}"
             )
-        return Names.of([ONE_DOMAIN] * samples, "sample_domain")
-    domains, where = Names.of(as_numpy(sample_domain), "sample_domain")
+        sample_domain = [ONE_DOMAIN] * samples
+    domains = names_of(sample_domain, "sample_domain")
     if compares and len(domains.texts) == 1:
         raise DataError(
-            f"{algorithm} compares domains, and all {len(where)} samples are from one,"
+            f"{algorithm} compares domains, and all {len(domains.labels)} samples are from one,"
             f" {domains.texts[0]!r}; give samples of at least two, or {advice}"
         )
-    return domains, where
+    return domains
