@@ -58,7 +58,7 @@ def test_the_result_holds_amounts_and_advice(found: ShiftReport) -> None:
     assert concept.symbol == "I(Y;D|X)"
     assert concept.interval[0] <= concept.value <= concept.interval[1]
     assert found.advice.choice.algorithm == "best"
-    assert found.advice.beside.algorithm == "idm"
+    assert found.advice.beside.algorithm == "idm-auto"
     assert found.advice.beside.hparams["gradient_weight"] == "auto"
     assert found.advice.test_domains == ()
     assert found.measured.domains == ("<i>d", "a", "b & c")

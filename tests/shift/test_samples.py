@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import torch
 from _internals import (
-    CheckpointError,
     DataError,
     InvalidValue,
     RunFolder,
@@ -218,7 +217,7 @@ def test_what_is_wrong_with_a_run_is_told(trained, tmp_path):
     with pytest.raises(DataError, match="holds no run"):
         read_run(tmp_path)
     (tmp_path / "config.json").write_text('{"dataset": "x"}')
-    with pytest.raises(CheckpointError, match="was written by another version"):
+    with pytest.raises(DataError, match="was written by Shiftproof"):
         read_run(tmp_path)
     with pytest.raises(DataError, match="no checkpoint yet"):
         view_of_run(tmp_path, config, dataset, every_sample(dataset, ("a", "b")))
