@@ -59,7 +59,7 @@ def test_the_result_holds_amounts_and_advice(found: ShiftReport) -> None:
     assert concept.interval[0] <= concept.value <= concept.interval[1]
     assert found.advice.choice.algorithm == "best"
     assert found.advice.beside.algorithm == "idm-auto"
-    assert found.advice.beside.hparams["gradient_weight"] == "auto"
+    assert found.advice.beside.hparams == {}
     assert found.advice.test_domains == ()
     assert found.measured.domains == ("<i>d", "a", "b & c")
     assert json.loads(json.dumps(found.to_dict()))["domains"] == ["<i>d", "a", "b & c"]
