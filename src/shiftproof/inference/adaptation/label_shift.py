@@ -88,27 +88,21 @@ class HeldOut:
         return counts[codes]
 
     @cached_property
-    def trained_shares(self) -> np.ndarray:
-        """The class shares ρ [n, c] in the training rows of the model that predicted each row."""
-        counts = np.bincount(self.y, minlength=self.classes) - self._counts(self.fold)
-        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
-
-    @cached_property
     def ratios(self) -> np.ndarray:
-        """The logarithms of m(y|x) / ρ(y), [n, c]."""
-        return log_ratio(self.predicted, self.trained_shares)
+        """The logarithms of m(y|x) / ρ(y), [n, c].
 
-    @cached_property
-    def domain_shares(self) -> np.ndarray:
-        """The class shares of the domain of each row, [n, c]."""
-        counts = self._counts(self.domain)
-        return np.asarray(counts / counts.sum(axis=1, keepdims=True))
+        ρ are the class shares in the training rows of the model that predicted a row.
+        """
+        counts = np.bincount(self.y, minlength=self.classes) - self._counts(self.fold)
+        return log_ratio(self.predicted, counts / counts.sum(axis=1, keepdims=True))
 
     def calibrated(self, rows: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the slope and biases fitted to the given rows, weighting all domains equally."""
-        weights = 1 / self._counts(self.domain)[rows].sum(axis=1)
+        counts = self._counts(self.domain)[rows]
+        sizes = counts.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
-            offsets = np.log(self.domain_shares[rows])
+            offsets = np.log(counts / sizes)
+        weights = 1 / sizes[:, 0]
         return fit_calibration(self.ratios[rows], self.y[rows], offsets, weights / weights.sum())
 
 
