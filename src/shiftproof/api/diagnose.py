@@ -20,7 +20,7 @@ from shiftproof.information import Shift
 from shiftproof.models.weights_name import PRETRAINED
 from shiftproof.reporting.diagnosis import About, diagnosis_json, diagnosis_text
 from shiftproof.reporting.terminal import dataset_summary
-from shiftproof.shift.advise import About as DataFacts, Advice, advise
+from shiftproof.shift.advise import Advice, advise
 from shiftproof.shift.diagnose import check_most, diagnose as measure
 from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.samples import choose_domains, collect, every_sample, some_of
@@ -116,11 +116,10 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
         there = every_sample(dataset, chosen)
     else:
         there = unseen_samples(dataset, chosen, trained)
-    check_most(most, len(there))
+    check_most(most, len(there))  # before reading
     positions = some_of(there, most, seed)
-    samples = collect(
-        dataset, positions, side=RAW_SIDE if raw else None, workers=workers, progress=progress
-    )
+    side = RAW_SIDE if raw else None
+    samples = collect(dataset, positions, side=side, workers=workers, progress=progress)
     view = None
     if run is not None and trained is not None:
         view = view_of_run(
@@ -146,8 +145,7 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
         notes.append("only samples that the run was not trained on are measured")
     summary = dataset_summary(_only(dataset, chosen))
     about = About(dataset.name, summary, name_of(data), samples.inputs, tuple(notes))
-    given = DataFacts(samples.kind, samples.codes, samples.uneven)
-    return ShiftReport(found, advise(found, held_out, given), about, dataset.frozen)
+    return ShiftReport(found, advise(found, held_out, samples.about), about, dataset.frozen)
 
 
 def _only(dataset: DomainDataset, domains: Sequence[str]) -> DomainDataset:

@@ -44,16 +44,12 @@ def recalibrate(
     """
     trained = as_model(model, settings.device, trust=settings.trust)
     (part,) = new_samples(trained, data, label=settings.label, labelled=True)
-    labels = list(part.labels or ())
-    known = np.array([place for place, value in enumerate(labels) if value is not None], dtype=int)
-    if not len(known):
+    labels = {row: label for row, label in enumerate(part.labels or ()) if label is not None}
+    if not labels:
         raise DataError("no row has a label")
-    position = {name: code for code, name in enumerate(trained.classes)}
-    strange = [value for value in labels if value is not None and value not in position]
-    if strange:
-        first = strange[0]
-        raise DataError(
-            f"{first!r} is not a class of the model; {nearest(str(first), trained.classes)}"
-        )
-    codes = np.array([position[str(labels[place])] for place in known])
-    return Recalibrated(*trained.recalibrated(part.take(known).inputs, codes))
+    for label in labels.values():
+        if label not in trained.classes:
+            likely = nearest(str(label), trained.classes)
+            raise DataError(f"{label!r} is not a class of the model; {likely}")
+    codes = np.array([trained.classes.index(str(label)) for label in labels.values()])
+    return Recalibrated(*trained.recalibrated(part.take(np.array([*labels])).inputs, codes))

@@ -12,38 +12,22 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from numpy.typing import ArrayLike
 
 from shiftproof.information.base import (
-    Counts,
-    Estimate,
-    Estimator,
-    Parts,
-    Shift,
+    Counts as Counts,
+    Estimate as Estimate,
+    Estimator as Estimator,
+    Shift as Shift,
     few_rows,
-    mutual_information,
+    mutual_information as mutual_information,
 )
-from shiftproof.information.classifiers import CrossFitted
-from shiftproof.information.dimensions import Matching, match_dimensions
-from shiftproof.statistics.sample import LogRatio, Sample, checked
-
-__all__ = [
-    "Counts",
-    "CrossFitted",
-    "Estimate",
-    "Estimator",
-    "LogRatio",
-    "Matching",
-    "Parts",
-    "Sample",
-    "Shift",
-    "estimator_for",
-    "estimator_of",
-    "match_dimensions",
-    "mutual_information",
-]
+from shiftproof.information.classifiers import CrossFitted as CrossFitted
+from shiftproof.information.dimensions import (
+    Matching as Matching,
+    match_dimensions as match_dimensions,
+)
+from shiftproof.statistics.sample import checked
 
 
 def estimator_for(
@@ -56,10 +40,5 @@ def estimator_for(
     permutations: int = 0,
 ) -> Estimator:
     """Return the estimator for x: `Counts` if it has few distinct rows, else `CrossFitted`."""
-    settings = {"seed": seed, "balanced": balanced, "level": level, "permutations": permutations}
-    return estimator_of(checked(x, None, d, balanced), **settings)
-
-
-def estimator_of(sample: Sample, **settings: Any) -> Estimator:
-    """Return the estimator for checked samples, with the settings of an `Estimator`."""
-    return (Counts if few_rows(sample) else CrossFitted)(**settings)
+    kind = Counts if few_rows(checked(x, None, d, balanced)) else CrossFitted
+    return kind(seed=seed, balanced=balanced, level=level, permutations=permutations)

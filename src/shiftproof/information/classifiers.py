@@ -40,14 +40,8 @@ from sklearn.linear_model import LogisticRegression
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.information.base import Estimator, Parts
-from shiftproof.statistics.features import (
-    COMPONENTS,
-    SQUARED,
-    linear_features,
-    principal_components,
-    with_squares,
-)
-from shiftproof.statistics.panel import GROWN, Estimated, Model, Shares, Target, quiet, small_trees
+from shiftproof.statistics.features import SQUARED, linear_features, with_squares
+from shiftproof.statistics.panel import Estimated, Model, Shares, Target, quiet, small_trees
 from shiftproof.statistics.permutation import concept_p, exact_p_values
 from shiftproof.statistics.sample import Floats, Ints, LogRatio, Sample
 from shiftproof.statistics.stacking import log_weights, pooled_logs
@@ -85,15 +79,12 @@ def jackknife_cost(fitted: Floats, refitted: Floats, weights: Floats) -> float:
     return float((len(refitted) - 1) * (divergence.mean(axis=0) @ weights))
 
 
-def cross_fit(models: Sequence[Model], target: Target, fold: Ints, *, shrunk: bool) -> Posterior:
+def cross_fit(models: Sequence[Model], target: Target, fold: Ints) -> Posterior:
     """Predict the target [n] out of fold.
 
     With several groups, every model is fitted on each group's samples separately, which gives
     q(t|x, g) for all g; the target's shares in the groups are an additional prediction.
-
-    `shrunk` allows weights that sum to less than 1 and adds models fitted on all groups together:
-    predictions with many parameters improve, but small differences are smoothed away.  Otherwise
-    the weights sum to at least 1, and predictions differ from the true ones only by variance.
+    The weights sum to at least 1, so predictions differ from the true ones only by variance.
     """
     folds, n, log_prior = int(fold.max()) + 1, len(fold), np.log(target.prior)
     groups = target.groups
@@ -103,12 +94,10 @@ def cross_fit(models: Sequence[Model], target: Target, fold: Ints, *, shrunk: bo
 
     def predictions(train: Ints, where: Ints) -> Floats:
         """Return log q_c/prior of every model c, fitted on the rows `train`: [c, ·, G, C]."""
-        logs: list[Floats] = []
-        if groups == 1 or shrunk:
-            of_all = (model.alone(target, train, where)[:, None] for model in models)
-            logs += [np.broadcast_to(one, (len(where), *shape[1:])) for one in of_all]
-        if groups > 1:
-            logs += [model.by_group(target, train, where) for model in (*models, Shares())]
+        if groups == 1:
+            logs = [model.alone(target, train, where)[:, None] for model in models]
+        else:
+            logs = [model.by_group(target, train, where) for model in (*models, Shares())]
         return np.stack(logs) - log_prior if logs else np.zeros((0, len(where), *shape[1:]))
 
     with quiet():
@@ -125,7 +114,7 @@ def cross_fit(models: Sequence[Model], target: Target, fold: Ints, *, shrunk: bo
         unseen = np.concatenate([without[j, k] for j in others], axis=1)
         unseen = unseen[:, np.arange(len(rows)), target.group[rows]]
         known, weights = target.values[rows], target.weights[rows]
-        mixing = log_weights(unseen, log_prior, known, weights, 0.0 if shrunk else 1.0)
+        mixing = log_weights(unseen, log_prior, known, weights, 1.0)
         fitted[members[k]] = pooled_logs(predicted[k], log_prior, mixing)
         for position, j in enumerate(others):
             refitted[position, members[k]] = pooled_logs(without[k, j], log_prior, mixing)
@@ -133,24 +122,19 @@ def cross_fit(models: Sequence[Model], target: Target, fold: Ints, *, shrunk: bo
 
 
 def _models(x: Floats, *, linear: bool) -> list[Model]:
-    """Return the classifiers for standardised features x [n, k].
+    """Return the classifiers for standardised features x [n, k], or for `SQUARED` components.
 
     Their choice depends only on the number of rows and columns, not on domains or labels.
     """
-    columns = x.shape[1]
-    if columns == 0:
+    x = linear_features(x)
+    if x.shape[1] == 0:
         return []
     if linear:  # not Newton's method: its Hessian grows with the square of the number of classes
-        return [_logistic(linear_features(x), 1e2, max_iter=200)]
-    if columns > COMPONENTS:
-        leading = principal_components(x, COMPONENTS).astype(np.float32)
-        return [_logistic(leading, strength, max_iter=200) for strength in (1e-4, 1e-2)]
-    if columns <= SQUARED:  # with a very small penalty; Newton handles collinear columns
-        newton = {"solver": "newton-cholesky", "max_iter": 50}
-        models = [_logistic(x, 1e2, **newton), _logistic(with_squares(x), 1e4, **newton)]
-    else:
-        models = [_logistic(x, strength, max_iter=200) for strength in (1e-2, 1.0)]
-    if columns <= GROWN and len(x) >= GROWN_FROM:
+        return [_logistic(x, 1e2, max_iter=200)]
+    # With a very small penalty; Newton's method handles collinear columns.
+    newton = {"solver": "newton-cholesky", "max_iter": 50}
+    models = [_logistic(x, 1e2, **newton), _logistic(with_squares(x), 1e4, **newton)]
+    if len(x) >= GROWN_FROM:
         trees = functools.partial(small_trees, 255)
         models.append(Estimated(x, trees, indicators=True, rescaled=False))
     return models
@@ -190,12 +174,11 @@ class CrossFitted(Estimator):
             " otherwise I(X;D) and I(X,Y;D) are too small, and I(Y;D|X) is too large by at most"
             " what I(X;D) lacks"
         ]
-        most = SQUARED if self.linear else COMPONENTS
         if self.linear:
             stated.append("domains and labels depend on the features by a linear rule")
-        if sample.x.shape[1] > most:
+        if sample.x.shape[1] > SQUARED:
             stated.append(
-                f"the {most} leading principal components represent the"
+                f"the {SQUARED} leading principal components represent the"
                 f" {sample.x.shape[1]} features"
             )
         return tuple(stated)
@@ -230,8 +213,7 @@ class CrossFitted(Estimator):
     ) -> Posterior:
         classes, groups = int(values.max()) + 1, int(group.max()) + 1
         target = Target(values, classes, sample.weights, group, groups)
-        shrunk = not self.linear and sample.x.shape[1] > SQUARED
-        return cross_fit(models, target, sample.folds(self.folds, self.seed), shrunk=shrunk)
+        return cross_fit(models, target, sample.folds(self.folds, self.seed))
 
     def functions(self, x: Floats) -> Floats:
         """Return the functions φ(x) that the tests of "no shift" compare."""

@@ -26,8 +26,8 @@ from scipy.special import expit, logit, ndtri
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.text import MINUS, interval_text, score_text, three_digits
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
+from shiftproof.metrics import METRICS as METRICS
 from shiftproof.metrics.outputs import AnyOutputs
-from shiftproof.metrics.registry import METRICS as METRICS
 
 LEVEL = 0.95
 GROUPS = 20

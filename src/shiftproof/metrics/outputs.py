@@ -23,8 +23,7 @@ class Outputs(NamedTuple):
     @property
     def predicted(self) -> np.ndarray:
         """The class with the highest probability [n]."""
-        found: np.ndarray = self.probabilities.argmax(axis=1)
-        return found
+        return np.asarray(self.probabilities.argmax(axis=1))
 
     @property
     def task(self) -> Kind:
@@ -83,6 +82,5 @@ def confusion(outputs: Outputs) -> list[list[int]]:
     """Return the confusion matrix, as counts [label][predicted]."""
     classes = outputs.probabilities.shape[1]
     pairs = outputs.labels * classes + outputs.predicted
-    counts = np.bincount(pairs, minlength=classes**2).reshape(classes, classes)
-    table: list[list[int]] = counts.tolist()
-    return table
+    counts = np.bincount(pairs, minlength=classes**2).tolist()
+    return [counts[start : start + classes] for start in range(0, classes**2, classes)]

@@ -77,13 +77,14 @@ def advise(
 ) -> Advice:
     """Return the findings of a diagnosis in words, and a recommendation."""
     about = about or About()
-    found = findings(diagnosis)
-    kinds = kinds_of(found)
-    states = {finding.shift: finding.state for finding in found}
-    numbers = bool(diagnosis.numbers)
-    beside = _matching(found, numbers=numbers) if "concept" in kinds else None
-    remarks = tuple(_remarks(diagnosis, about, kinds, states))
-    return Advice(found, _first(about.kind, kinds), beside, remarks, test_domains, kinds)
+    all_findings = findings(diagnosis)
+    kinds = kinds_of(all_findings)
+    by_shift = {finding.shift: finding for finding in all_findings}
+    beside = None
+    if "concept" in kinds:
+        beside = _matching(by_shift["concept"], numbers=bool(diagnosis.numbers))
+    remarks = tuple(_remarks(diagnosis, about, kinds, by_shift["concept"].state))
+    return Advice(all_findings, _first(about.kind, kinds), beside, remarks, test_domains, kinds)
 
 
 def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
@@ -103,8 +104,7 @@ def _first(kind: Kind, kinds: tuple[str, ...]) -> Choice:
     return Choice("best", why)
 
 
-def _matching(found: tuple[Finding, ...], *, numbers: bool) -> Choice:
-    concept = next(each for each in found if each.shift == "concept")
+def _matching(concept: Finding, *, numbers: bool) -> Choice:
     why = (
         "It matches gradients, because concept shift was found:"
         f" {explained(concept, numbers=numbers)}. Fitting all domains together does not remove this"
@@ -114,7 +114,7 @@ def _matching(found: tuple[Finding, ...], *, numbers: bool) -> Choice:
 
 
 def _remarks(
-    diagnosis: Diagnosis, about: About, kinds: tuple[str, ...], states: Mapping[str, State]
+    diagnosis: Diagnosis, about: About, kinds: tuple[str, ...], concept: State
 ) -> Iterator[str]:
     metric = "R²" if diagnosis.numbers else "accuracy"
     if diagnosis.numbers:
@@ -161,7 +161,7 @@ def _remarks(
         )
     yield from _unseen(diagnosis)
     yield from _few(diagnosis)
-    if states["concept"] == "overlap" and about.kind != "table":
+    if concept == "overlap" and about.kind != "table":
         yield (
             "Domains overlap more in the features of a pretrained network (`backbone`, `weights`),"
             " or in the representation of a trained run (`run`), than in pixels."
@@ -175,49 +175,44 @@ def _label_correction(diagnosis: Diagnosis) -> str:
         "Label proportions differ. If those of a new domain are known, multiply the probability of"
         " each class by its proportion there divided by that in training, and normalise."
     )
-    gains = [
-        d
-        for d in diagnosis.drops
-        if isinstance(d, Drop) and d.accuracy.label_shares.interval[0] > 0
-    ]
-    if gains:
-        best = max(gains, key=lambda d: d.accuracy.label_shares.value)
-        gain = points(best.accuracy.label_shares)
-        text += f" If {best.domain} is held out, this gains {gain} points of accuracy there."
+    drops = (drop for drop in diagnosis.drops if isinstance(drop, Drop))
+    if best := _largest({drop.domain: drop.accuracy.label_shares for drop in drops}):
+        text += f" If {best[0]} is held out, this gains {points(best[1])} points of accuracy there."
     return text
 
 
 def _level(diagnosis: Diagnosis) -> Iterator[str]:
     """Yield a remark on the gain from knowing a domain's mean label, if there is a gain."""
-    known = [
-        (drop, drop.r2)
-        for drop in diagnosis.drops
-        if isinstance(drop, NumberDrop) and drop.r2 and drop.r2.level.interval[0] > 0
-    ]
-    if known:
-        drop, r2 = max(known, key=lambda pair: pair[1].level.value)
+    drops = (drop for drop in diagnosis.drops if isinstance(drop, NumberDrop))
+    if best := _largest({drop.domain: drop.r2.level for drop in drops if drop.r2}):
         yield (
             "If the mean label of a new domain is known, add a constant to all predictions there,"
-            f" so that their mean equals it. If {drop.domain} is held out, this gains"
-            f" {points(r2.level)} points of R² there."
+            f" so that their mean equals it. If {best[0]} is held out, this gains"
+            f" {points(best[1])} points of R² there."
         )
 
 
 def _unseen(diagnosis: Diagnosis) -> Iterator[str]:
-    costs = [
-        (drop, drop.r2 if isinstance(drop, NumberDrop) else drop.accuracy)
+    shares = {drop.domain: drop.unseen_share for drop in diagnosis.drops}
+    losses = (
+        (drop.domain, drop.r2 if isinstance(drop, NumberDrop) else drop.accuracy)
         for drop in diagnosis.drops
         if drop.unseen_share >= MANY_UNSEEN
-    ]
-    lost = [(drop, each.unseen) for drop, each in costs if each and each.unseen.interval[0] > 0]
-    if lost:
-        worst, cost = max(lost, key=lambda pair: pair[1].value)
+    )
+    if worst := _largest({domain: loss.unseen for domain, loss in losses if loss}):
+        domain, cost = worst
         metric = "R²" if diagnosis.numbers else "accuracy"
         yield (
-            f"{worst.domain}: {percent(worst.unseen_share)} of its inputs hardly occur in other"
+            f"{domain}: {percent(shares[domain])} of its inputs hardly occur in other"
             f" domains. This costs {points(cost)} points of {metric} if it is held out. Only"
             " training data from similar domains can avoid this loss."
         )
+
+
+def _largest(of_domains: Mapping[str, Points]) -> tuple[str, Points] | None:
+    """Return the domain with the largest points of those whose interval is above zero."""
+    above = [(domain, part) for domain, part in of_domains.items() if part.interval[0] > 0]
+    return max(above, key=lambda pair: pair[1].value, default=None)
 
 
 def _few(diagnosis: Diagnosis) -> Iterator[str]:
@@ -228,20 +223,20 @@ def _few(diagnosis: Diagnosis) -> Iterator[str]:
     ]
     if thin:
         error = 50 / np.sqrt(min(diagnosis.sizes))
-        said = f"The standard error of an accuracy there is up to {error:.1f} points."
+        errors = f"The standard error of an accuracy there is up to {error:.1f} points."
         if diagnosis.numbers:
-            said = "R² and errors there have wide intervals."
+            errors = "R² and errors there have wide intervals."
         yield (
-            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {said} Compare"
+            f"Few samples: {', '.join(thin[:6])}{', …' if len(thin) > 6 else ''}. {errors} Compare"
             " methods over several values of `seed`."
         )
 
 
-def points(each: Points) -> str:
+def points(part: Points) -> str:
     """Return a difference in points with its interval.
 
     >>> points(Points(3.14, (1.02, 5.26)))
     '3.1 (1.0 to 5.3)'
     """
-    low, high = each.interval
-    return f"{each.value:.1f} ({low:.1f} to {high:.1f})"
+    low, high = part.interval
+    return f"{part.value:.1f} ({low:.1f} to {high:.1f})"

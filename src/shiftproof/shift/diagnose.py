@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,21 +62,12 @@ def diagnose(
     position.  At most `most` samples are measured, chosen by `seed` (see `localize.stratified`).
     Without `drops`, the slow prediction of held-out domains is skipped.
     """
+    check_most(most, len(domains))
     table, labels, codes = as_table(x), np.asarray(y), np.asarray(d)
     names = tuple(features or (f"feature {i}" for i in range(table.shape[1])))
-    if len(names) != table.shape[1]:
-        raise InvalidValue(f"`features` has {len(names)} names for {table.shape[1]} columns")
-    if permutations < 1:
-        raise InvalidValue(f"`permutations` must be at least 1, not {permutations}")
-    check_most(most, len(domains))
-    if not len(table) == len(labels) == len(codes):
-        raise DataError(
-            f"{len(table)} rows of features, {len(labels)} labels and {len(codes)} domains; every"
-            " sample needs one of each"
-        )
-    kept = stratified(codes, most, seed)
-    left_out = len(codes) - len(kept)
-    table, labels, codes = table[kept], labels[kept], codes[kept]
+    rows = stratified(codes, most, seed)
+    left_out = len(codes) - len(rows)
+    table, labels, codes = table[rows], labels[rows], codes[rows]
     there = tuple(domains[position] for position in np.unique(codes))
     labelled = tuple(classes[position] for position in np.unique(labels)) if classes else ()
     _refuse_what_shows_nothing(codes, there, labels, labelled)
@@ -105,7 +96,7 @@ def diagnose(
     tick()
     model_shift = None
     if model is not None:
-        model = model.take(kept)
+        model = model.take(rows)
         of_model = labels_of(as_table(model.representations), labels, codes, labelled)
         of_model.fit(seed, tick)
         model_shift = _model_shift(model, of_model, codes, settings)
@@ -128,18 +119,14 @@ def _model_shift(
     model: ModelView, labels: Labels, codes: np.ndarray, settings: dict[str, Any]
 ) -> ModelShift:
     shift = labels.shift(**settings)
-    of_inputs = {part.name: getattr(shift, part.name) for part in fields(Shift)}
-    named = {
-        name: replace(estimate, symbol=estimate.symbol.replace("X", "R"))
-        for name, estimate in of_inputs.items()
-    }
+    renamed = (replace(part, symbol=part.symbol.replace("X", "R")) for part in shift)
     risks = estimator_for(model.risks, codes, **settings).covariate(model.risks, codes)
     members = [codes == domain for domain in np.unique(codes)]
     right = model.right
     accuracies = () if right is None else tuple(float(right[rows].mean()) for rows in members)
     return ModelShift(
         name=model.name,
-        shift=Shift(**named),
+        shift=Shift(*renamed),
         risk_shift=replace(risks, symbol="I(L;D)"),
         risks=tuple(float(model.risks[rows].mean()) for rows in members),
         accuracies=accuracies,
@@ -149,11 +136,6 @@ def _model_shift(
 def _refuse_what_shows_nothing(
     codes: np.ndarray, domains: Sequence[str], labels: np.ndarray, classes: Sequence[str]
 ) -> None:
-    if len(domains) < 2:
-        raise DataError(
-            f"all {len(codes)} samples belong to one domain, {domains[0]!r}; at least two domains"
-            " are needed to measure a shift"
-        )
     if not classes and not len(varying(as_table(labels))):
         raise DataError(
             f"all {len(codes)} samples have the label {labels[0]:g}; at least two values are needed"

@@ -12,21 +12,20 @@ at most H(D), and I(Y;D|X) at most H(D|X).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from scipy.special import entr
 
 from shiftproof.core.text import three_digits
-from shiftproof.information import Estimate, Shift
+from shiftproof.information import Shift
 from shiftproof.shift.diagnosis import Diagnosis, ModelShift, Prediction
 from shiftproof.shift.judging import (
     Finding,
     State,
-    judged,
+    finding_on,
     nats,
-    not_found,
     percent,
     short,
     size_of,
@@ -82,21 +81,19 @@ def explained(finding: Finding, *, numbers: bool = False) -> str:
     >>> explained(Finding("label", "I(Y;D)", "found", 0.12, 0.2, ""))
     "the domain explains 12% of the label's entropy"
     """
-    subject, about = {
-        "covariate": ("inputs explain", "the domain's entropy"),
-        "label": ("the domain explains", "the label's entropy"),
-        "concept": ("the domain explains", "the label's entropy given the inputs"),
-        "within_label": ("within a class, inputs explain", "the domain's entropy"),
-    }[finding.shift]
+    of_classes, of_numbers, about = {
+        "covariate": ("inputs explain", "inputs explain", "domain's entropy"),
+        "label": ("the domain explains", "the label explains", "label's entropy"),
+        "concept": (
+            "the domain explains", "the label explains", "label's entropy given the inputs"
+        ),
+        "within_label": (
+            "within a class, inputs explain", "beyond the label, inputs explain", "domain's entropy"
+        ),
+    }[finding.shift]  # fmt: skip
     if numbers:
-        about = about.replace("label", "domain")
-        subject = {
-            "covariate": subject,
-            "label": "the label explains",
-            "concept": "the label explains",
-            "within_label": "beyond the label, inputs explain",
-        }[finding.shift]
-    return f"{subject} {percent(finding.share)} of {about}"
+        return f"{of_numbers} {percent(finding.share)} of the {about.replace('label', 'domain')}"
+    return f"{of_classes} {percent(finding.share)} of the {about}"
 
 
 def describe_model(diagnosis: Diagnosis, model: ModelShift) -> str:
@@ -130,28 +127,6 @@ def describe_model(diagnosis: Diagnosis, model: ModelShift) -> str:
     )
 
 
-def _finding(
-    shift: str,
-    estimate: Estimate,
-    most: float,
-    what: str,
-    found: Callable[[float], str],
-    *,
-    by: str = " by these classifiers",
-) -> Finding:
-    """Return the finding on a shift with a maximum.
-
-    `what` is a clause that states the shift, `found` describes its share of the maximum if it was
-    found, and `by` says how it would have been detected.
-    """
-    state, share, at_most = judged(estimate, most)
-    if state == "found":
-        text = found(share)
-    else:
-        text = not_found(what, state, estimate, share, at_most, by=by)
-    return Finding(shift, estimate.symbol, state, share, at_most, text)
-
-
 def _covariate(diagnosis: Diagnosis) -> Finding:
     def found(share: float) -> str:
         return (
@@ -162,7 +137,7 @@ def _covariate(diagnosis: Diagnosis) -> Finding:
         )
 
     estimate, most = diagnosis.shift.covariate, diagnosis.domain_entropy
-    return _finding("covariate", estimate, most, "the inputs differ between domains", found)
+    return finding_on("covariate", estimate, most, "the inputs differ between domains", found)
 
 
 def _class_label(diagnosis: Diagnosis) -> Finding:
@@ -182,7 +157,7 @@ def _class_label(diagnosis: Diagnosis) -> Finding:
     what = "the label proportions differ between domains"
     most = float(entr(shares.mean(axis=1)).sum())
     # The proportions are counted, without classifiers.
-    return _finding("label", diagnosis.shift.label, most, what, found, by="")
+    return finding_on("label", diagnosis.shift.label, most, what, found, by="")
 
 
 def _number_label(diagnosis: Diagnosis) -> Finding:
@@ -201,63 +176,57 @@ def _number_label(diagnosis: Diagnosis) -> Finding:
         )
 
     estimate, most = diagnosis.shift.label, diagnosis.domain_entropy
-    return _finding("label", estimate, most, "the labels differ between domains", found)
+    return finding_on("label", estimate, most, "the labels differ between domains", found)
 
 
 def _concept(diagnosis: Diagnosis) -> Finding:
     estimate = diagnosis.shift.concept
-    _, share, at_most = judged(estimate, diagnosis.most_concept_shift(diagnosis.shift))
-    state = concept_state(diagnosis, diagnosis.shift)
+    prediction: Any = diagnosis.prediction
     what = "the relation between input and label differs between domains"
-    if state == "found":
-        of_label = (
-            _class_concept if isinstance(diagnosis.prediction, Prediction) else _number_concept
-        )
-        text = f"{what[0].upper()}{what[1:]}: given the input, knowing "
-        text += of_label(estimate, share, diagnosis.prediction)
-    elif state == "overlap":
-        of_domain = diagnosis.shift.covariate.value / diagnosis.domain_entropy
+    start = f"{what[0].upper()}{what[1:]}: given the input, knowing"
+
+    def of_classes(share: float) -> str:
         text = (
+            f"{start} the domain reduces the uncertainty about the label by {percent(share)}"
+            f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
+        )
+        if prediction.label_knowing_domain - prediction.label > GAIN:
+            return text + (
+                f" Classifiers predict {percent(prediction.label)} of the labels correctly, and"
+                f" {percent(prediction.label_knowing_domain)} if they know the domain."
+            )
+        return text + (
+            " Knowing the domain increases the accuracy on these domains by no more than 1 point."
+            " A new domain may differ more."
+        )
+
+    def of_numbers(share: float) -> str:
+        text = (
+            f"{start} the label reduces the uncertainty about the domain by {percent(share)}"
+            f" ({nats(estimate.value)} nats)."
+        )
+        r2, known = prediction.r2, prediction.r2_knowing_domain
+        if known - r2 > GAIN:
+            return text + (
+                f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
+                f" {percent(max(known, 0.0))} if they know the domain."
+            )
+        return text + (
+            " Knowing the domain increases R² by no more than 1 point, so the labels differ mainly"
+            " in their spread, or for few inputs. A new domain may differ more."
+        )
+
+    overlap = ""
+    if concept_state(diagnosis, diagnosis.shift) == "overlap":
+        of_domain = diagnosis.shift.covariate.value / diagnosis.domain_entropy
+        overlap = (
             "Concept shift cannot be measured, because the domains hardly overlap. The inputs"
             f" explain {percent(min(of_domain, 1.0))} of the uncertainty about the domain, so few"
             " inputs of different domains are similar enough to compare their labels."
         )
-    else:
-        text = not_found(what, state, estimate, share, at_most)
-    return Finding("concept", estimate.symbol, state, share, at_most, text)
-
-
-def _class_concept(estimate: Estimate, share: float, prediction: Any) -> str:
-    text = (
-        f"the domain reduces the uncertainty about the label by {percent(share)}"
-        f" ({nats(estimate.value)} of {nats(prediction.uncertainty)} nats)."
-    )
-    if prediction.label_knowing_domain - prediction.label > GAIN:
-        return text + (
-            f" Classifiers predict {percent(prediction.label)} of the labels correctly, and"
-            f" {percent(prediction.label_knowing_domain)} if they know the domain."
-        )
-    return text + (
-        " Knowing the domain increases the accuracy on these domains by no more than 1 point. A new"
-        " domain may differ more."
-    )
-
-
-def _number_concept(estimate: Estimate, share: float, prediction: Any) -> str:
-    text = (
-        f"the label reduces the uncertainty about the domain by {percent(share)}"
-        f" ({nats(estimate.value)} nats)."
-    )
-    r2, known = prediction.r2, prediction.r2_knowing_domain
-    if known - r2 > GAIN:
-        return text + (
-            f" Models explain {percent(max(r2, 0.0))} of the label's variance, and"
-            f" {percent(max(known, 0.0))} if they know the domain."
-        )
-    return text + (
-        " Knowing the domain increases R² by no more than 1 point, so the labels differ mainly in"
-        " their spread, or for few inputs. A new domain may differ more."
-    )
+    found = of_classes if isinstance(prediction, Prediction) else of_numbers
+    most = diagnosis.most_concept_shift(diagnosis.shift)
+    return finding_on("concept", estimate, most, what, found, overlap=overlap)
 
 
 def _within_label(diagnosis: Diagnosis) -> Finding:
@@ -285,4 +254,4 @@ def _within_label(diagnosis: Diagnosis) -> Finding:
         which, found = "of the same class", of_classes
     what = f"inputs {which} differ between domains"
     estimate, most = diagnosis.shift.within_label, diagnosis.domain_entropy
-    return _finding("within_label", estimate, most, what, found)
+    return finding_on("within_label", estimate, most, what, found)

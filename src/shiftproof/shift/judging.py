@@ -8,6 +8,7 @@ of the maximum, else *untold*: there are too few samples to decide.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -54,39 +55,44 @@ def state_of(estimate: Estimate, most: float) -> State:
     return "none" if high <= NEGLIGIBLE * most else "untold"
 
 
-def judged(estimate: Estimate, most: float) -> tuple[State, float, float]:
-    """Return the state, and the value and upper end as shares of the maximum."""
-    most = max(most, 1e-12)
-    share, at_most = (min(each / most, 1.0) for each in (estimate.value, estimate.interval[1]))
-    return state_of(estimate, most), share, at_most
-
-
-def not_found(
-    what: str,
-    state: State,
+def finding_on(
+    shift: str,
     estimate: Estimate,
-    share: float,
-    at_most: float,
+    most: float,
+    what: str,
+    found: Callable[[float], str],
     *,
     by: str = " by these classifiers",
-) -> str:
-    """Return the text for a shift that was not found, or is small.
+    overlap: str = "",
+) -> Finding:
+    """Return the finding on a shift whose maximum is `most`.
 
-    `what` is a clause that states the shift, and `by` says how it would have been detected.
+    `what` is a clause that states the shift, `found` describes its share of the maximum if it was
+    found, and `by` says how it would have been detected.  If it was not found and the domains
+    hardly overlap, `overlap` is the text.
     """
+    most = max(most, 1e-12)
+    share, at_most = (min(amount / most, 1.0) for amount in (estimate.value, estimate.interval[1]))
+    state = state_of(estimate, most)
     high = f"{percent(at_most)} of its maximum ({nats(estimate.interval[1])} nats)"
-    if state == "small":
-        return (
+    if state == "found":
+        text = found(share)
+    elif overlap:
+        state, text = "overlap", overlap
+    elif state == "small":
+        text = (
             f"{what[0].upper()}{what[1:]}, but the shift is too small to matter: {percent(share)}"
             f" of its maximum ({nats(estimate.value)} nats), below the threshold of"
             f" {percent(WORTH)}."
         )
-    if state == "none":
-        return f"No evidence that {what}. A shift above {high} would have been detected{by}."
-    return (
-        f"No evidence that {what}, but there are too few samples to rule it out. A shift of up to"
-        f" {high} may be undetected."
-    )
+    elif state == "none":
+        text = f"No evidence that {what}. A shift above {high} would have been detected{by}."
+    else:
+        text = (
+            f"No evidence that {what}, but there are too few samples to rule it out. A shift of up"
+            f" to {high} may be undetected."
+        )
+    return Finding(shift, estimate.symbol, state, share, at_most, text)
 
 
 def size_of(share: float) -> str:

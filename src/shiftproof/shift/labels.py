@@ -6,7 +6,6 @@ chooses.  `drops` describes the loss of held-out domains.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -52,54 +51,15 @@ Step = tuple[float, Floats]
 
 
 @dataclass(eq=False)
-class Labels(ABC):
+class _Labels:
     """The labels of a sample, and once they are fitted, their posteriors."""
 
     sample: Sample
     posteriors: Any = field(default=None, init=False)
 
-    @property
-    @abstractmethod
-    def target(self) -> Target:
-        """The label as a target, with the domain as the group."""
-
-    @abstractmethod
-    def fit(self, seed: int, tick: Callable[[], None]) -> None:
-        """Compute the posteriors."""
-
-    @abstractmethod
-    def measured(self) -> dict[str, Any]:
-        """Return the fields of a diagnosis that describe labels and their prediction."""
-
-    @abstractmethod
-    def apart(self, a: int, b: int) -> float:
-        """Return the distance between the labels of two domains."""
-
-    @abstractmethod
-    def stacked(self, predictions: Floats, rows: Ints) -> Floats:
-        """Combine predictions [c, …] of the panel with weights fitted to its `rows`."""
-
-    @abstractmethod
-    def corrected(self, without: Floats, here: Ints, others: Ints) -> Floats:
-        """Correct predictions of the rows `here` for how labels differ from those of `others`."""
-
-    @abstractmethod
-    def drop(
-        self, domain: str, here: Ints, steps: Sequence[Floats], unseen_share: float, level: float
-    ) -> Drop | NumberDrop:
-        """Return the loss of a domain from its predictions at each step."""
-
-    @abstractmethod
-    def scores(self, predicted: Floats, here: Ints) -> Floats:
-        """Return the contribution of each of the rows `here` to the score of their domain."""
-
     def shift(self, **settings: Any) -> Shift:
         """Measure the five amounts, with the settings of an `Estimator`."""
         return LowerBounds(posteriors=self.posteriors, **settings).amounts_of(self.sample)
-
-    @abstractmethod
-    def models(self, x: Floats) -> list[Model]:
-        """Return the panel of models of the label on features x [n, k]."""
 
     def domain_accuracy(self) -> float:
         """Return the accuracy on the domain."""
@@ -108,7 +68,7 @@ class Labels(ABC):
 
 
 @dataclass(eq=False)
-class ClassLabels(Labels):
+class ClassLabels(_Labels):
     """Labels that are classes, with their names."""
 
     names: Sequence[str]
@@ -127,7 +87,7 @@ class ClassLabels(Labels):
         return np.asarray((counts / counts.sum(axis=0)).T)
 
     def models(self, x: Floats) -> list[Model]:
-        """Return classifiers."""
+        """Return the panel of classifiers on features x [n, k]."""
         return Views.of(x).classifiers()
 
     def fit(self, seed: int, tick: Callable[[], None]) -> None:
@@ -179,14 +139,14 @@ class ClassLabels(Labels):
         return float(np.abs(self.shares[a] - self.shares[b]).sum() / 2)
 
     def stacked(self, predictions: Floats, rows: Ints) -> Floats:
-        """Add log odds."""
+        """Add log odds of the panel [c, n, C], with weights fitted to its `rows`."""
         log_prior, weights = np.log(self.target.prior), self.sample.weights[rows]
         odds = self.posteriors.panel[:, rows] - log_prior
         a = log_weights(odds, log_prior, self.sample.y[rows], weights)
         return pooled_logs(predictions - log_prior, log_prior, a)
 
     def corrected(self, without: Floats, here: Ints, others: Ints) -> Floats:
-        """Correct for the class shares."""
+        """Correct predictions of the rows `here` for how class shares differ from `others`."""
         y, classes = self.sample.y, self.target.classes
         shares = np.bincount(y[here], minlength=classes) / len(here)
         others_shares = np.bincount(y[others], self.sample.weights[others], minlength=classes)
@@ -198,7 +158,7 @@ class ClassLabels(Labels):
     def drop(
         self, domain: str, here: Ints, steps: Sequence[Floats], unseen_share: float, level: float
     ) -> Drop:
-        """Return the loss of accuracy and AUROC."""
+        """Return the loss of accuracy and AUROC from the predictions at each step."""
         y = self.sample.y[here]
         right = [(step.argmax(axis=1) == y).astype(float) for step in steps]
         present = np.unique(y)
@@ -213,12 +173,12 @@ class ClassLabels(Labels):
         return Drop(domain, len(here), accuracy, auroc, unseen_share, worst_class)
 
     def scores(self, predicted: Floats, here: Ints) -> Floats:
-        """Return whether the predicted class is right."""
+        """Return whether the class of each of the rows `here` is predicted."""
         return np.asarray(predicted.argmax(axis=1) == self.sample.y[here], dtype=float)
 
 
 @dataclass(eq=False)
-class NumberLabels(Labels):
+class NumberLabels(_Labels):
     """Labels that are numbers: standardised y [n], and their original mean and deviation."""
 
     y: Floats
@@ -237,7 +197,7 @@ class NumberLabels(Labels):
         return [self.y[self.sample.d == domain] for domain in range(self.sample.domains)]
 
     def models(self, x: Floats) -> list[Model]:
-        """Return models of numbers."""
+        """Return the panel of models of numbers on features x [n, k]."""
         return Views.of(x).regressors()
 
     def fit(self, seed: int, tick: Callable[[], None]) -> None:
@@ -269,18 +229,18 @@ class NumberLabels(Labels):
         return float(distances(*ranked)[0][0])
 
     def stacked(self, predictions: Floats, rows: Ints) -> Floats:
-        """Add the predictions."""
+        """Add predictions [c, n] of the panel, with weights fitted to its `rows`."""
         panel, weights = self.posteriors.panel[:, rows], self.sample.weights[rows]
         return np.asarray(least_squares_weights(panel, self.y[rows], weights) @ predictions)
 
     def corrected(self, without: Floats, here: Ints, others: Ints) -> Floats:
-        """Correct for the mean of the labels."""
+        """Correct predictions of the rows `here` for the mean of their labels."""
         return np.asarray(without + (self.y[here] - without).mean())
 
     def drop(
         self, domain: str, here: Ints, steps: Sequence[Floats], unseen_share: float, level: float
     ) -> NumberDrop:
-        """Return the loss of R² and MAE."""
+        """Return the loss of R² and MAE from the predictions at each step."""
         y = self.y[here]
         r2 = None
         if np.ptp(y) > 0:
@@ -294,11 +254,14 @@ class NumberLabels(Labels):
         return NumberDrop(domain, len(here), r2, NumberLoss(**mae), unseen_share)
 
     def scores(self, predicted: Floats, here: Ints) -> Floats:
-        """Return the contributions to R²; 0 for a domain whose labels are all equal."""
+        """Return the contributions of the rows `here` to R²; 0 if all their labels are equal."""
         y = self.y[here]
         if not y.var() > 0:
             return np.zeros(len(y))
         return np.asarray(1 - (y - predicted) ** 2 / y.var())
+
+
+Labels = ClassLabels | NumberLabels
 
 
 def labels_of(x: Floats, y: np.ndarray, d: np.ndarray, classes: Sequence[str]) -> Labels:

@@ -43,10 +43,9 @@ prevent the latter.
 from __future__ import annotations
 
 import functools
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.special import logsumexp
@@ -73,7 +72,7 @@ FOLDS = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Posteriors(ABC):
+class _Posteriors:
     """Out-of-sample predictions for each sample, in the order of a Sample.
 
     `domain` [n, D] is log q(d|x), and `domain_given_label` [n, D] log q(d|x,y).  Of the label,
@@ -85,23 +84,10 @@ class Posteriors(ABC):
     domain_given_label: Floats
     panel: Floats
     home: Floats
-    method: ClassVar[str]
-
-    @abstractmethod
-    def concept(self, sample: Sample) -> LogRatio:
-        """Return the log ratio whose mean is I(Y;D|X)."""
-
-    @abstractmethod
-    def label_shift(self, sample: Sample) -> LogRatio:
-        """Return the log ratio whose mean is I(Y;D)."""
-
-    @abstractmethod
-    def p_values(self, tests: Estimator, sample: Sample) -> Mapping[str, float]:
-        """Return the p-values of the exact tests."""
 
 
 @dataclass(frozen=True, eq=False)
-class ClassPosteriors(Posteriors):
+class ClassPosteriors(_Posteriors):
     """Posteriors for labels that are classes.
 
     `label` [n, D, C] is log q(y|x,d) for every d, and `mixed_label` [n, C] is log q(y|x).
@@ -112,13 +98,13 @@ class ClassPosteriors(Posteriors):
     method = "cross-fitted classifiers (linear, quadratic, densities, trees, network)"
 
     def concept(self, sample: Sample) -> LogRatio:
-        """Return log q(y|x,d)/q(y|x)."""
+        """Return the log ratio of I(Y;D|X): log q(y|x,d)/q(y|x)."""
         rows = np.arange(len(sample.d))
         with_domain = self.label[rows, sample.d, sample.y]
         return LogRatio(with_domain - self.mixed_label[rows, sample.y])
 
     def label_shift(self, sample: Sample) -> LogRatio:
-        """Count the classes."""
+        """Return the log ratio of I(Y;D), from counts of the classes."""
         return information(sample.y, sample)
 
     def p_values(self, tests: Estimator, sample: Sample) -> Mapping[str, float]:
@@ -170,7 +156,7 @@ def domain_target(sample: Sample) -> Target:
 
 
 @dataclass(frozen=True, eq=False)
-class NumberPosteriors(Posteriors):
+class NumberPosteriors(_Posteriors):
     """Posteriors for labels that are numbers.
 
     `y` [n] are the standardised labels, `domain_by_label` [n, D] is log q(d|y), and `predicted` [n]
@@ -183,11 +169,11 @@ class NumberPosteriors(Posteriors):
     method = "cross-fitted classifiers of the domain (linear, quadratic, densities, trees, network)"
 
     def concept(self, sample: Sample) -> LogRatio:
-        """Return log q(d|x,y)/q(d|x)."""
+        """Return the log ratio of I(Y;D|X): log q(d|x,y)/q(d|x)."""
         return log_ratio(self.domain_given_label, sample) - log_ratio(self.domain, sample)
 
     def label_shift(self, sample: Sample) -> LogRatio:
-        """Return log q(d|y)/p(d)."""
+        """Return the log ratio of I(Y;D): log q(d|y)/p(d)."""
         return log_ratio(self.domain_by_label, sample)
 
     def p_values(self, tests: Estimator, sample: Sample) -> Mapping[str, float]:
@@ -283,7 +269,7 @@ def log_ratio(logs: Floats, sample: Sample) -> LogRatio:
 class LowerBounds(Estimator):
     """Lower bounds on the five amounts, from the posteriors of the same samples."""
 
-    posteriors: Posteriors
+    posteriors: ClassPosteriors | NumberPosteriors
     # The scores of a fold are learned from the others, so chance in one fold looks like a rule in
     # the others: without a shift, the mean has twice the variance of independent scores.
     widened = 2**0.5

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import torch
@@ -21,6 +20,7 @@ from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.tables.preprocessing import Columns, FittedColumns
+from shiftproof.shift.advise import About
 from shiftproof.shift.localize import stratified
 from shiftproof.training.evaluate import read_in_order
 from shiftproof.training.evaluation_sets import EvaluationSet, reading_threads
@@ -41,8 +41,7 @@ Positions = Mapping[str, np.ndarray]
 class Samples:
     """Arrays x [n, k], y [n] and d [n], the names that their codes stand for, and notes.
 
-    `inputs` briefly describes the features, and `kind` is their kind.  For tables, `codes` are
-    integer columns that may be codes, and `uneven` are columns that some domains lack.
+    `inputs` briefly describes the features, and `about` has what the advice depends on.
     """
 
     x: np.ndarray
@@ -52,10 +51,8 @@ class Samples:
     classes: tuple[str, ...]
     features: tuple[str, ...]
     inputs: str
-    notes: tuple[str, ...] = ()
-    kind: Literal["table", "embeddings", "images"] = "table"
-    codes: tuple[str, ...] = ()
-    uneven: tuple[str, ...] = ()
+    notes: tuple[str, ...]
+    about: About
 
 
 def choose_domains(
@@ -106,7 +103,9 @@ def collect(
 
     Images with more than `side` pixels per side are averaged down to that size.
     """
-    shape = _shrunk(dataset.input_shape, side)
+    shape = dataset.input_shape
+    if side is not None and len(shape) == 3:
+        shape = (shape[0], min(shape[1], side), min(shape[2], side))
     if int(np.prod(shape)) > MOST_FEATURES:
         raise InvalidValue(
             f"each sample has {int(np.prod(shape)):,} values, and at most {MOST_FEATURES:,} can be"
@@ -120,29 +119,18 @@ def collect(
     names = tuple(domain.name for domain in domains)
     notes = dataset.notes
     features, inputs = _places(dataset, shape)
-    codes: tuple[str, ...] = ()
-    uneven: tuple[str, ...] = ()
-    kind: Literal["table", "embeddings", "images"] = "images" if len(shape) == 3 else "embeddings"
+    about = About("images" if len(shape) == 3 else "embeddings")
     if dataset.preparation is not None:
         fitted = dataset.preparation.fit(x.numpy())
         notes += fitted.notes
         if isinstance(fitted, FittedColumns):
             features, inputs = fitted.feature_names, f"{len(fitted.parts)} columns"
-            kind, codes = "table", _codes(fitted.columns, x.numpy())
             uneven, missing = _unevenly_missing(fitted.columns, x.numpy(), d, names)
+            about = About("table", _codes(fitted.columns, x.numpy()), uneven)
             notes += missing
         x = torch.from_numpy(fitted.apply(x.numpy()))
-    return Samples(
-        x.numpy(), y.numpy(), d, names, dataset.classes, features, inputs, notes, kind, codes,
-        uneven,
-    )  # fmt: skip
-
-
-def _shrunk(shape: tuple[int, ...], side: int | None) -> tuple[int, ...]:
-    """Return the shape of inputs averaged down to `side`."""
-    if side is None or len(shape) != 3:
-        return shape
-    return (shape[0], min(shape[1], side), min(shape[2], side))
+    arrays = (x.numpy(), y.numpy(), d)
+    return Samples(*arrays, names, dataset.classes, features, inputs, notes, about)
 
 
 def _inputs(
@@ -215,11 +203,10 @@ def _unevenly_missing(
 
 def _codes(columns: Columns, cells: np.ndarray) -> tuple[str, ...]:
     """Return integer columns that may be codes: few values, or a name that suggests it."""
-    found = []
-    for place, column in enumerate(columns.columns):
-        known = np.unique(cells[:, place][~np.isnan(cells[:, place])])
-        if column.kind != "number" or len(known) < 3 or (known % 1).any():
-            continue
-        if len(known) <= FEW_VALUES or CODE.search(column.name):
-            found.append(column.name)
-    return tuple(found)
+    names = []
+    for position, column in enumerate(columns.columns):
+        known = np.unique(cells[:, position][~np.isnan(cells[:, position])])
+        integers = column.kind == "number" and len(known) >= 3 and not (known % 1).any()
+        if integers and (len(known) <= FEW_VALUES or CODE.search(column.name)):
+            names.append(column.name)
+    return tuple(names)

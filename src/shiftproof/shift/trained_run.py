@@ -11,13 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from shiftproof.core.errors import DataError
 from shiftproof.core.types import REGRESSION
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
-from shiftproof.data.domain import as_float_rows
 from shiftproof.data.splits import split_domain
 from shiftproof.data.within_domain import within_domains
 from shiftproof.inference.model import TrainedModel
@@ -25,16 +23,10 @@ from shiftproof.inference.model_file import MODEL
 from shiftproof.inference.predictor import Predictor, network_of_run
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.learners.exact import Exact
-from shiftproof.models.risk import predicted_class
 from shiftproof.shift.diagnosis import ModelView
 from shiftproof.shift.samples import Positions, batches
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluation_sets import (
-    EvaluationSet,
-    reading_threads,
-    row_losses,
-    row_outputs,
-)
+from shiftproof.training.evaluation_sets import reading_threads, row_losses
 from shiftproof.training.fitting import refit
 from shiftproof.training.load_run import fitted_preparation, read_arrays, without_starting_weights
 from shiftproof.training.rows import in_standard_units, ready_for
@@ -89,47 +81,25 @@ def view_of_run(
     if task.kind == REGRESSION:
         dataset = in_standard_units(dataset, task)
     if learner is not None:
-        return _view_of_exact(folder, run, dataset, positions, learner)
-    network = network_of_run(run, task, folder).to(run.device)
+        network = Predictor(learner)  # its representations are the rows
+    else:
+        network = network_of_run(run, task, folder).to(run.device)
     parts = list(_views(run, network, dataset, positions, reading_threads(workers), progress))
-    representations, risks, right = (torch.cat(part).numpy() for part in zip(*parts, strict=True))
+    representations, outputs, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
     return ModelView(
         f"{run.algorithm} in {folder}",
         representations.astype(np.float64),
-        risks,
-        None if task.kind == REGRESSION else right,
+        row_losses(task, outputs, labels),
+        None if task.kind == REGRESSION else outputs.argmax(axis=1) == labels,
     )
 
 
 def _learner(folder: Path, run: RunConfig, dataset: DomainDataset) -> Exact:
     """Return the learner in the model file of a run; without one, of a sweep, fit it again."""
-    learner: Exact
-    if (folder / MODEL).is_file():
-        learner = TrainedModel.load(folder, run.device).network.algorithm
-    else:
-        learner = refit(run, dataset).algorithm
+    model = folder / MODEL
+    fitted = TrainedModel.load(folder, run.device).network if model.is_file() else None
+    learner: Exact = (fitted or refit(run, dataset)).algorithm
     return learner
-
-
-def _view_of_exact(
-    folder: Path, run: RunConfig, dataset: DomainDataset, positions: Positions, learner: Exact
-) -> ModelView:
-    """Return the view of an exactly fitted model, whose representations are the rows."""
-    task = learner.task
-    sets = [
-        EvaluationSet(domain.name, domain, positions[domain.name])
-        for domain in dataset.domains
-        if domain.name in positions
-    ]
-    labels = np.concatenate([own.domain.label_array[own.index] for own in sets])
-    outputs = np.concatenate([row_outputs(learner, own) for own in sets])
-    rows = np.concatenate([as_float_rows(own.domain.rows(own.index)) for own in sets])
-    return ModelView(
-        f"{run.algorithm} in {folder}",
-        rows.reshape(len(rows), -1).astype(np.float64),
-        row_losses(task, outputs, labels),
-        None if task.kind == REGRESSION else outputs.argmax(axis=1) == labels,
-    )
 
 
 @torch.no_grad()
@@ -140,15 +110,15 @@ def _views(
     positions: Positions,
     workers: int,
     progress: Progress,
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield representations, risks and right answers, batch by batch."""
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield representations, outputs and labels, batch by batch."""
     device = torch.device(run.device)
     autocast = torch.autocast(device.type, dtype=torch.bfloat16)
     total, done = sum(map(len, positions.values())), 0
     for _, x, labels in batches(dataset, positions, workers):
         with autocast if run.precision == "bf16" else contextlib.nullcontext():
-            given, logits = (part.float().cpu() for part in network.represented(x.to(device)))
+            parts = network.represented(x.to(device))
         done += len(x)
         progress("running the model", done, total)
-        risks = network.algorithm.sample_loss.risk(logits, labels)
-        yield given, risks, predicted_class(logits) == labels
+        representations, outputs = (part.float().cpu().numpy() for part in parts)
+        yield representations, outputs, labels.numpy()

@@ -82,8 +82,7 @@ class Predictive:
     def shares_below(self, values: Numbers, variances: Numbers) -> Numbers:
         """Return `below` for each value [..., 1] and its sampling variance [..., 1]."""
         scale = np.sqrt(self.variances + variances)
-        found: Numbers = (self.weights * ndtr((values - self.means) / scale)).sum(axis=-1)
-        return found
+        return np.asarray((self.weights * ndtr((values - self.means) / scale)).sum(axis=-1))
 
     def quantile(self, share: float, variance: float = 0.0) -> float:
         """Return the quantile of a new domain: a given share of new domains lies below it."""
@@ -124,9 +123,9 @@ def confidence_mixture(estimates: Numbers, variances: Numbers, grid: int = GRID)
     weights = np.diff(below, prepend=0.0, axis=-1)
     middle = scale * np.sinh(steps * (np.arange(grid) + 0.5))
     taus = np.concatenate([np.zeros_like(scale), middle], axis=-1)
-    own = profile(taus**2, estimates, variances)
+    at_taus = profile(taus**2, estimates, variances)
     weights = weights / weights.sum(axis=-1, keepdims=True)
-    return Predictive(weights, own.means, taus**2 + own.errors, taus)
+    return Predictive(weights, at_taus.means, taus**2 + at_taus.errors, taus)
 
 
 def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
@@ -139,12 +138,12 @@ def outlier_p_values(estimates: Numbers, variances: Numbers) -> Numbers:
     k = len(estimates)
     if k < 3:
         return np.ones(k)
-    found = []
+    p_values = np.ones(k)
     for i in range(k):
         others = np.arange(k) != i
         below = predictive(estimates[others], variances[others]).below(estimates[i], variances[i])
-        found.append(min(1.0, 2 * k * min(below, 1 - below)))
-    return np.array(found)
+        p_values[i] = min(1.0, 2 * k * min(below, 1 - below))
+    return p_values
 
 
 class Profile(NamedTuple):

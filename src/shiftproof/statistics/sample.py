@@ -157,11 +157,11 @@ def varying(x: Floats) -> Ints:
 
 def _standardised(x: Floats) -> Floats:
     """Return the varying columns, with mean 0 and variance 1."""
-    kept = x[:, varying(x)]
-    mean, spread = kept.mean(axis=0), kept.std(axis=0)
-    kept -= mean
-    kept /= spread
-    return kept
+    columns = x[:, varying(x)]
+    mean, spread = columns.mean(axis=0), columns.std(axis=0)
+    columns -= mean
+    columns /= spread
+    return columns
 
 
 def _canonical_order(x: Floats, y: Ints) -> Ints:
@@ -178,12 +178,9 @@ def contingency(codes: Ints, d: Ints) -> Ints:
     """Return the counts of each value in each domain: [values, domains]."""
     domains = int(d.max()) + 1
     flat = np.bincount(codes * domains + d, minlength=(int(codes.max()) + 1) * domains)
-    counts: Ints = flat.reshape(-1, domains)
-    return counts
+    return np.asarray(flat.reshape(-1, domains))
 
 
 def pair_codes(first: Ints, second: Ints) -> Ints:
     """Return a code [n] for each pair of codes, numbering the pairs that occur from 0."""
-    both = first * (int(second.max()) + 1) + second
-    codes: Ints = np.unique(both, return_inverse=True)[1].astype(np.intp)
-    return codes
+    return _codes(first * (int(second.max()) + 1) + second, "pairs")

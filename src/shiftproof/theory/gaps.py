@@ -39,12 +39,8 @@ def expected_source_gap(information_per_domain: Sequence[float], loss_bound: flo
     >>> round(expected_source_gap([0.02, 0.08], loss_bound=1.0).value, 6)
     0.15
     """
-    return Bound(
-        "Theorem III.2",
-        "|E[L_s(W)] − E[L(W)]|",
-        _mean_root(information_per_domain, loss_bound),
-        (BOUNDED, SAME_LAW),
-    )
+    value = _mean_root(information_per_domain, loss_bound)
+    return Bound("Theorem III.2", "|E[L_s(W)] − E[L(W)]|", value, (BOUNDED, SAME_LAW))
 
 
 def source_gap(
@@ -193,14 +189,10 @@ def target_gap_representation_independent(
         reference_risk: L_t(f*) + L(f*).
     """
     scale = _deviation(covariate_shift, checks.positive("the bound of the loss", loss_bound) / 2)
-    return TailBound(
-        "Theorem A.15",
-        "L_t(ψ) − L(ψ)",
-        scale / math.sqrt(checks.count("test domains", domains)),
-        2,
-        (BOUNDED, METRIC, SAME_LAW, FIXED, TEST_INDEPENDENT, ONE_REFERENCE),
-        checks.nonnegative("a risk", reference_risk),
-    )
+    scale /= math.sqrt(checks.count("test domains", domains))
+    needs = (BOUNDED, METRIC, SAME_LAW, FIXED, TEST_INDEPENDENT, ONE_REFERENCE)
+    offset = checks.nonnegative("a risk", reference_risk)
+    return TailBound("Theorem A.15", "L_t(ψ) − L(ψ)", scale, 2, needs, offset)
 
 
 def target_gap_wasserstein(
@@ -248,13 +240,9 @@ def risk_gap(risk_shift: float, loss_bound: float, domains: int = 1) -> TailBoun
     """
     shift = checks.nonnegative("the shift of the risk", risk_shift)
     independent = (TEST_INDEPENDENT,) if checks.count("test domains", domains) > 1 else ()
-    return TailBound(
-        "Section A, risk shift (after Theorem A.17)",
-        "|L_t(w) − L(w)|",
-        checks.positive("the bound of the loss", loss_bound) * math.sqrt(shift / (2 * domains)),
-        2,
-        (BOUNDED, SAME_LAW, FIXED, *independent),
-    )
+    scale = checks.positive("the bound of the loss", loss_bound) * math.sqrt(shift / (2 * domains))
+    statement, needs = "Section A, risk shift (after Theorem A.17)", (BOUNDED, SAME_LAW, FIXED)
+    return TailBound(statement, "|L_t(w) − L(w)|", scale, 2, (*needs, *independent))
 
 
 def _deviation(shift: float, subgaussian: float) -> float:
@@ -313,13 +301,8 @@ def combined_gap(
     else:
         checks.check_level(split)
         scale = learned / split + moved / (split * (1 - split))
-    return TailBound(
-        "Equation (3) (eq:solution)",
-        "|L_t(W) − L_s(W)|",
-        scale,
-        1,
-        (BOUNDED, METRIC, SAME_LAW, TEST_APART, OF_THE_ENCODER),
-    )
+    needs = (BOUNDED, METRIC, SAME_LAW, TEST_APART, OF_THE_ENCODER)
+    return TailBound("Equation (3) (eq:solution)", "|L_t(W) − L_s(W)|", scale, 1, needs)
 
 
 CONDITIONALLY_INDEPENDENT = "Given the domains, the samples are independent of each other."

@@ -126,12 +126,8 @@ def concept_shift_floor(concept_shift: float, label_entropy: float = 0.0) -> Bou
         concept_shift: I(Y;D|X).
         label_entropy: H(Y|X,D); with 0, the bound is on the divergence alone.
     """
-    return Bound(
-        "Proposition III.1",
-        "the average cross-entropy, from below",
-        _sum(concept_shift, label_entropy),
-        (SAME_LAW,),
-    )
+    value = _sum(concept_shift, label_entropy)
+    return Bound("Proposition III.1", "the average cross-entropy, from below", value, (SAME_LAW,))
 
 
 def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
@@ -144,12 +140,8 @@ def predictor_divergence(lost: float, classifier_divergence: float) -> Bound:
         lost: I(X;Y|R,D=d), the information about the label that the encoder loses.
         classifier_divergence: KL(P_{Y|R,D=d} ‖ Q_{Y|R}).
     """
-    return Bound(
-        "Proposition III.1",
-        "KL(P_{Y|X,D=d} ‖ Q_{Y|X})",
-        _sum(lost, classifier_divergence),
-        (MARKOV,),
-    )
+    value = _sum(lost, classifier_divergence)
+    return Bound("Proposition III.1", "KL(P_{Y|X,D=d} ‖ Q_{Y|X})", value, (MARKOV,))
 
 
 def proxy_divergence(learned: float, density_ratio: float) -> Bound:
@@ -172,12 +164,8 @@ def proxy_divergence(learned: float, density_ratio: float) -> Bound:
             f"the bound on the ratio of densities must be at least 1, not {density_ratio}"
         )
     value = math.log(density_ratio) * math.sqrt(2 * checks.nonnegative("I(W;D_i)", learned))
-    return Bound(
-        "Proposition III.7",
-        "SKL(P_{R,D} ‖ P_{R_i,D_i})",
-        value,
-        (SAME_LAW, RATIO_BOUNDED, FRESH_SAMPLE),
-    )
+    needs = (SAME_LAW, RATIO_BOUNDED, FRESH_SAMPLE)
+    return Bound("Proposition III.7", "SKL(P_{R,D} ‖ P_{R_i,D_i})", value, needs)
 
 
 def _sum(one: float, other: float) -> float:

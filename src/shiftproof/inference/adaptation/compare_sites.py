@@ -54,9 +54,9 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the comparison as JSON values."""
-        names = ("rows", "far", "distances", "shifts", "new_values", "accuracy")
-        found = {name: getattr(self, name) for name in names}
-        return {**found, "nearest": self.nearest, "adaptation": self.adaptation.to_dict()}
+        adaptation = self.adaptation.to_dict()
+        values = {name: value for name, value in vars(self).items() if name != "adaptation"}
+        return {**values, "nearest": self.nearest, "adaptation": adaptation}
 
 
 def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
@@ -70,7 +70,7 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     network, ready = model.ready(inputs)
     rows = without_labels(ready)
     answers = network.answers(rows, model.form, model.device, answered=False)
-    seen = np.concatenate([own for own, _ in answers]).astype(np.float64)
+    seen = np.concatenate([features for features, _ in answers]).astype(np.float64)
     mean = seen.mean(axis=0)
     means = model.typicality.means
     apart = np.linalg.norm((mean - means) @ model.typicality.whitening, axis=1)
@@ -113,16 +113,18 @@ def expected_accuracy(known: LabelShift, probabilities: np.ndarray) -> tuple[flo
 
 def _new_values(form: TableForm, inputs: Inputs) -> dict[str, float]:
     """Return the columns with cells outside the training range, and the share of such cells."""
-    found = {}
     if not form.raw:
         return {}
-    cells = np.asarray(inputs, dtype=float)
+    cells, shares = np.asarray(inputs, dtype=float), {}
     for part in form.columns.parts:
-        name, own = form.columns.columns.columns[part.column].name, cells[:, part.column]
-        known = own[~np.isnan(own)]
-        if isinstance(part, Scaled) and len(known):
-            found[name] = float((np.abs(known - part.mean) > UNUSUAL * part.std).mean())
-        elif isinstance(part, OneHot) and len(known):
-            found[name] = float((~np.isin(known, part.codes)).mean())
-    large = {name: share for name, share in found.items() if share >= LEAST_SHARE}
-    return dict(sorted(large.items(), key=lambda item: -item[1])[:MOST_COLUMNS])
+        values = cells[:, part.column]
+        values = values[~np.isnan(values)]
+        if isinstance(part, Scaled) and len(values):
+            new = np.abs(values - part.mean) > UNUSUAL * part.std
+        elif isinstance(part, OneHot) and len(values):
+            new = ~np.isin(values, part.codes)
+        else:
+            continue
+        if new.mean() >= LEAST_SHARE:
+            shares[form.columns.columns.columns[part.column].name] = float(new.mean())
+    return dict(sorted(shares.items(), key=lambda item: -item[1])[:MOST_COLUMNS])

@@ -78,29 +78,21 @@ class HeldOut:
         return counts[codes]
 
     @cached_property
-    def trained_shares(self) -> np.ndarray:
-        """The class shares ρ [n, c] in the training rows of the model that predicted each row."""
-        counts = np.bincount(self.y, minlength=self.classes) - self._counts(self.fold)
-        shares: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
-        return shares
-
-    @cached_property
     def ratios(self) -> np.ndarray:
-        """The logarithms of m(y|x) / ρ(y), [n, c]."""
-        return log_ratio(self.predicted, self.trained_shares)
+        """The logarithms of m(y|x) / ρ(y), [n, c].
 
-    @cached_property
-    def domain_shares(self) -> np.ndarray:
-        """The class shares of the domain of each row, [n, c]."""
-        counts = self._counts(self.domain)
-        shares: np.ndarray = counts / counts.sum(axis=1, keepdims=True)
-        return shares
+        ρ are the class shares in the training rows of the model that predicted a row.
+        """
+        counts = np.bincount(self.y, minlength=self.classes) - self._counts(self.fold)
+        return log_ratio(self.predicted, counts / counts.sum(axis=1, keepdims=True))
 
     def calibrated(self, rows: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the slope and biases fitted to the given rows, weighting all domains equally."""
-        weights = 1 / self._counts(self.domain)[rows].sum(axis=1)
+        counts = self._counts(self.domain)[rows]
+        sizes = counts.sum(axis=1, keepdims=True)
         with np.errstate(divide="ignore"):
-            offsets = np.log(self.domain_shares[rows])
+            offsets = np.log(counts / sizes)
+        weights = 1 / sizes[:, 0]
         return fit_calibration(self.ratios[rows], self.y[rows], offsets, weights / weights.sum())
 
 
@@ -110,16 +102,14 @@ def class_shares(y: np.ndarray, classes: int) -> np.ndarray:
     >>> class_shares(np.array([0, 0, 0, 1]), 3).tolist()
     [0.75, 0.25, 0.0]
     """
-    found: np.ndarray = np.bincount(y, minlength=classes) / len(y)
-    return found
+    return np.asarray(np.bincount(y, minlength=classes) / len(y))
 
 
 def log_ratio(probabilities: np.ndarray, shares: np.ndarray) -> np.ndarray:
     """Return log(m(y|x) / ρ(y)) [n, c], for ``shares`` ρ [c] or [n, c]; −∞ where ρ is 0."""
     shares = np.broadcast_to(shares, probabilities.shape)
     ratio = np.maximum(probabilities, SMALLEST) / np.where(shares > 0, shares, 1)
-    found: np.ndarray = np.where(shares > 0, np.log(ratio), -np.inf)
-    return found
+    return np.asarray(np.where(shares > 0, np.log(ratio), -np.inf))
 
 
 def fit_calibration(
@@ -172,6 +162,14 @@ NO_ERROR = (
 )
 
 
+def stored_arrays(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass with arrays as JSON values."""
+    return {
+        name: item.tolist() if isinstance(item, np.ndarray) else item
+        for name, item in vars(value).items()
+    }
+
+
 @dataclass(frozen=True)
 class Shares:
     """Estimated class shares of a new site [c] with 95% intervals, and those corrected to."""
@@ -198,14 +196,8 @@ class Adapted:
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the probabilities, as JSON values."""
-        values: dict[str, Any] = {
-            "corrected": self.corrected,
-            "reason": self.reason,
-            "p_value": self.p_value,
-        }
-        if self.shares is not None:
-            values["shares"] = {name: shares.tolist() for name, shares in vars(self.shares).items()}
-        return values
+        values = {"corrected": self.corrected, "reason": self.reason, "p_value": self.p_value}
+        return values | ({} if self.shares is None else {"shares": stored_arrays(self.shares)})
 
 
 @dataclass(frozen=True)
@@ -228,15 +220,11 @@ class LabelShift:
 
     def log_likelihood(self, probabilities: np.ndarray) -> np.ndarray:
         """Return log ℓ [n, c]; −∞ for a class absent from training."""
-        found: np.ndarray = self.slope * log_ratio(probabilities, self.shares) + self.bias
-        return found
+        return np.asarray(self.slope * log_ratio(probabilities, self.shares) + self.bias)
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values."""
-        return {
-            name: value.tolist() if isinstance(value, np.ndarray) else value
-            for name, value in vars(self).items()
-        }
+        return stored_arrays(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> LabelShift:
@@ -327,9 +315,8 @@ def reweighted(probabilities: np.ndarray, shares: np.ndarray, used: np.ndarray) 
     [[0.8, 0.2]]
     """
     ratio = np.divide(used, shares, out=np.zeros_like(used), where=shares > 0)
-    corrected: np.ndarray = np.maximum(probabilities, SMALLEST) * ratio
-    corrected /= corrected.sum(axis=1, keepdims=True)
-    return corrected
+    corrected = np.maximum(probabilities, SMALLEST) * ratio
+    return np.asarray(corrected / corrected.sum(axis=1, keepdims=True))
 
 
 def em_shares(log_likelihood: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ from scipy.special import softmax
 from scipy.stats import chi2
 
 from shiftproof.core.errors import DataError
+from shiftproof.inference.adaptation.label_shift import stored_arrays
 from shiftproof.statistics.recalibration import Recalibrated, recalibrate
 
 SMALLEST = 1e-7
@@ -78,32 +79,23 @@ class Update:
                 raise DataError("a revised model needs the features of a table")
             z = (features[:, self.columns] - self.center) / self.scale
             logits = logits + z @ self.effects
-        found: np.ndarray = softmax(logits, axis=1)
-        return found
+        return np.asarray(softmax(logits, axis=1))
 
     def to_json(self) -> dict[str, Any]:
         """Return the update as JSON values."""
-        found: dict[str, Any] = {"method": self.method, "slope": self.slope}
-        names = ("intercepts", "effects", "columns", "center", "scale")
-        return found | {name: getattr(self, name).tolist() for name in names}
+        return stored_arrays(self)
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Update:
         """Rebuild from JSON values that `model_file.check_header` has checked."""
         columns = np.array(stored["columns"], dtype=int)
-        intercepts = np.array(stored["intercepts"], dtype=float)
-        found = cls(
-            stored["method"],
-            float(stored["slope"]),
-            intercepts,
-            np.array(stored["effects"], dtype=float).reshape(len(columns), len(intercepts)),
-            columns,
-            np.array(stored["center"], dtype=float),
-            np.array(stored["scale"], dtype=float),
-        )
-        if not len(columns) == len(found.center) == len(found.scale) or (columns < 0).any():
+        names = ("intercepts", "effects", "center", "scale")
+        intercepts, effects, center, scale = (np.array(stored[name], float) for name in names)
+        if not len(columns) == len(center) == len(scale) or (columns < 0).any():
             raise ValueError("the update of the model has parts of different lengths")
-        return found
+        effects = effects.reshape(len(columns), len(intercepts))
+        method, slope = stored["method"], float(stored["slope"])
+        return cls(method, slope, intercepts, effects, columns, center, scale)
 
 
 @dataclass(frozen=True)
@@ -136,6 +128,10 @@ class _Fit(NamedTuple):
         fit = recalibrate(log_p, y, slope=slope, intercepts=free, features=z, bounds=limits)
         return cls(method, fit, slope + int(free.sum()) * (1 + z.shape[1]), 2 * len(y) * fit.loss)
 
+    def statistic(self, smaller: _Fit) -> float:
+        """Return the likelihood-ratio statistic against a smaller update."""
+        return max(smaller.deviance - self.deviance, 0.0)
+
 
 def closed_test(
     probabilities: np.ndarray, features: np.ndarray | None, y: np.ndarray, seed: int = 0
@@ -152,7 +148,7 @@ def closed_test(
     columns, center, scale = _usable(features)
     counts = np.bincount(y, minlength=probabilities.shape[1])
     several = (counts > 0).sum() > 1
-    revisable = several and 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min())
+    revisable = bool(several and 0 < len(columns) * ROWS_A_FEATURE <= int(counts[counts > 0].min()))
     if not revisable:
         columns, center, scale = columns[:0], center[:0], scale[:0]
     z = np.zeros((len(y), 0)) if features is None else (features[:, columns] - center) / scale
@@ -162,7 +158,7 @@ def closed_test(
     chosen = largest
     for method in methods[:-1]:
         smaller = fits[method]
-        statistic = max(smaller.deviance - largest.deviance, 0.0)
+        statistic = largest.statistic(smaller)
         freedom = largest.freedom - smaller.freedom
         p_value = float(chi2.sf(statistic, freedom))
         if method == "original" and p_value < LEVEL and len(y) < LARGE_SAMPLE:
@@ -175,14 +171,14 @@ def closed_test(
     if chosen.method == "revision":  # shrunk towards the slope's fit
         plain = fits["slope"]
         gained, freedom = plain.deviance - chosen.deviance, chosen.freedom - plain.freedom
-        kept = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
-        slope = plain.fit.slope + kept * (slope - plain.fit.slope)
-        intercepts = plain.fit.intercepts + kept * (intercepts - plain.fit.intercepts)
-        effects = kept * effects
+        factor = max(gained - freedom, 0.0) / gained if gained > 0 else 0.0
+        slope = plain.fit.slope + factor * (slope - plain.fit.slope)
+        intercepts = plain.fit.intercepts + factor * (intercepts - plain.fit.intercepts)
+        effects = factor * effects
     else:
         columns, center, scale = columns[:0], center[:0], scale[:0]
     update = Update(chosen.method, slope, intercepts, effects, columns, center, scale)
-    return update, tuple(steps), bool(revisable)
+    return update, tuple(steps), revisable
 
 
 def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, seed: int) -> float:
@@ -195,11 +191,9 @@ def _drawn_p(method: str, log_p: np.ndarray, z: np.ndarray, statistic: float, se
     larger = 0
     for draw in range(1, DRAWS + 1):
         y = (rng.random((len(log_p), 1)) > cumulative[:, :-1]).sum(axis=1)
-        found = 0.0
-        if len(np.unique(y)) > 1:
-            fits = [_Fit.of(one, log_p, z, y).deviance for one in ("original", method)]
-            found = max(fits[0] - fits[1], 0.0)
-        larger += found >= statistic
+        original, updated = (_Fit.of(name, log_p, z, y) for name in ("original", method))
+        drawn = updated.statistic(original) if len(np.unique(y)) > 1 else 0.0
+        larger += drawn >= statistic
         if larger == ENOUGH:
             return larger / draw
     return (larger + 1) / (DRAWS + 1)
