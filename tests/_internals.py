@@ -154,7 +154,7 @@ _NAMES = {
     "learners.ridge": "ridge_path ridge_paths",
     "learners.samples": "Samples held_out_folds",
     "learners.table_models": "LinearModel TreeModel boosting_model forest_model",
-    "matching._sort": "sort_rows sorted_rows sorted_values",
+    "matching._sort": "sort_rows sorted_rows",
     "matching.head_gradients": (
         "LinearGradients functional_head_gradients gradients_of head_gradients "
         "linear_head_gradients"
@@ -162,7 +162,7 @@ _NAMES = {
     "matching.levels": "from_levels merged_levels overlap to_levels",
     "matching.match": "MovingMatch",
     "matching.pdm": "pdm_by_class",
-    "matching.term": "MatchInputs MatchingTerm gradients representations",
+    "matching.term": "MatchInputs MatchingTerm",
     "metrics.base": "Estimate Scale scores worst_scores",
     "metrics.calibration": "fitted_intercept fitted_slope",
     "metrics.classification": "share_estimate",

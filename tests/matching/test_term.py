@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from _internals import MatchingTerm, MatchInputs, gradients, linear_head_gradients, representations
+from _internals import MatchingTerm, MatchInputs, linear_head_gradients
 
 
 def inputs(seed: int = 0, asked: list[str] | None = None) -> MatchInputs:
@@ -33,12 +33,12 @@ def test_the_schedule_of_both_variants(
     variant: str, gamma: float, acts: list[int], tracks: list[int]
 ) -> None:
     """With t = 3; steps count from 0."""
-    term = MatchingTerm(representations, 1.0, 3, gamma, variant=variant)
+    term = MatchingTerm("representations", 1.0, 3, gamma, variant=variant)
     assert [step for step in range(5) if term.acts(step)] == acts
     assert [step for step in range(5) if term.tracks(step)] == tracks
 
 
-@pytest.mark.parametrize("points", [gradients, representations])
+@pytest.mark.parametrize("points", ["gradients", "representations"])
 def test_before_it_acts_it_is_remembered_without_a_gradient(points) -> None:
     early, late = (MatchingTerm(points, 1.0, warmup, 0.9) for warmup in (1, 0))
     for step in range(2):
@@ -51,8 +51,8 @@ def test_before_it_acts_it_is_remembered_without_a_gradient(points) -> None:
 def test_gradients_are_computed_once_and_only_if_asked_for() -> None:
     asked: list[str] = []
     given = inputs(asked=asked)
-    MatchingTerm(representations, 1.0, 0, 0.9)(given, 0)
+    MatchingTerm("representations", 1.0, 0, 0.9)(given, 0)
     assert asked == []
     for _ in range(2):
-        MatchingTerm(gradients, 1.0, 0, 0.9)(given, 0)
+        MatchingTerm("gradients", 1.0, 0, 0.9)(given, 0)
     assert asked == ["gradients"]

@@ -83,7 +83,7 @@ def sort_rows(x: Tensor, into: tuple[Tensor, Tensor] | None = None) -> tuple[Ten
         return values, order
     keys = order.view(torch.float64).copy_(x)
     order |= torch.arange(x.shape[-1])
-    _by_threads(_sort_in_place, keys)
+    _by_threads(np.ndarray.sort, keys)
     values.copy_(keys)
     order &= (1 << _FREE_BITS) - 1  # only the positions are needed now
     return values, order
@@ -127,24 +127,15 @@ def _order_of_bits(values: Rows) -> Rows:
 
 
 def sorted_rows(x: Tensor) -> Tensor:
-    """Return x [..., n] sorted along the last axis; differentiable."""
+    """Return x [..., n] sorted along the last axis; differentiable, and x does not change."""
     if not _can_carry_positions(x):
         values: Tensor = x.sort(dim=-1).values
         return values
-    if not (x.requires_grad and torch.is_grad_enabled()):
-        return sorted_values(x)
-    ranked: Tensor = _Sorted.apply(x)
-    return ranked
-
-
-def sorted_values(x: Tensor) -> Tensor:
-    """Return x [..., n] sorted along the last axis, without gradient; x does not change."""
-    x = x.detach()
-    if not _can_carry_positions(x):
-        values: Tensor = x.sort(dim=-1).values
-        return values
-    x = x.clone(memory_format=torch.contiguous_format)
-    _by_threads(_sort_in_place, x)
+    if x.requires_grad and torch.is_grad_enabled():
+        ranked: Tensor = _Sorted.apply(x)
+        return ranked
+    x = x.detach().clone(memory_format=torch.contiguous_format)
+    _by_threads(np.ndarray.sort, x)
     return x
 
 
@@ -161,10 +152,6 @@ class _Sorted(torch.autograd.Function):
         return torch.zeros_like(gradients[0]).scatter(-1, order, gradients[0])
 
 
-def _sort_in_place(rows: Rows) -> None:
-    rows.sort(axis=-1)
-
-
 def _by_threads(work: Callable[..., None], *tensors: Tensor) -> None:
     """Apply `work` to the rows of tensors of one shape in threads; NumPy releases the GIL.
 
@@ -173,7 +160,7 @@ def _by_threads(work: Callable[..., None], *tensors: Tensor) -> None:
     rows = [x.reshape(-1, x.shape[-1]).numpy() for x in tensors]
     count, length = rows[0].shape
     parts = max(1, min(torch.get_num_threads(), count, count * length // _WORTH_A_THREAD))
-    split = zip(*(np.array_split(each, parts) for each in rows), strict=True)
+    split = zip(*(np.array_split(tensor, parts) for tensor in rows), strict=True)
     side_by_side(lambda part: work(*part), list(split))
 
 

@@ -72,7 +72,7 @@ def slope(deviation: Tensor, order: Order, shares: Tensor | None = None) -> Tens
 def check_order(order: int) -> Order:
     """Return the order if it is 1 or 2, else raise."""
     if order not in (1, 2):
-        raise InvalidValue(f"the order of matching must be 1 or 2, not {order}")
+        raise InvalidValue(f"`order` must be 1 or 2, not {order!r}")
     return 1 if order == 1 else 2
 
 

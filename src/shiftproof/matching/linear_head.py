@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from shiftproof.matching._sort import side_by_side, sort_rows, sorted_values
+from shiftproof.matching._sort import side_by_side, sort_rows, sorted_rows
 from shiftproof.matching.head_gradients import LinearGradients
 from shiftproof.matching.levels import Matching, centred, from_levels, slope, to_levels
 
@@ -154,7 +154,7 @@ def _match(
     for bundle, space in zip(bundles, spaces, strict=True):
         points.append(own := bundle.points(block, space))
         if slopes is None:
-            values = sorted_values(own)
+            values = sorted_rows(own)
         else:
             values = space.empty("values", own, own.shape)
             places.append(space.empty("places", own, own.shape, torch.int64))

@@ -11,7 +11,7 @@ from torch import Tensor
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.tensors import LateBuffers
 from shiftproof.matching.head_gradients import LinearGradients
-from shiftproof.matching.levels import Matching, Memory, check_order, check_trim, overlap
+from shiftproof.matching.levels import Matching, Memory, Order, check_trim, overlap
 from shiftproof.matching.pdm import Points, group_sizes, like, match, pdm
 
 
@@ -45,13 +45,11 @@ class MovingMatch(LateBuffers):
     domains: Tensor | None
 
     def __init__(
-        self, gamma: float = 0.95, order: int = 2, trim: int = 0, *, corrected: bool = False
+        self, gamma: float = 0.95, order: Order = 2, trim: int = 0, *, corrected: bool = False
     ) -> None:
         super().__init__()
-        if not 0 <= gamma < 1:
-            raise InvalidValue(f"a moving average needs 0 ≤ γ < 1, not {gamma}")
         self.gamma = gamma
-        self.order = check_order(order)
+        self.order = order
         self.trim = trim
         self.scale = 1.0 if corrected else (1 - gamma) ** order
         self._known: list[int] = []  # `domains` as a list, readable without waiting for a device

@@ -19,13 +19,7 @@ from shiftproof.core.tensors import widened
 from shiftproof.matching.head_gradients import LinearGradients, functional_head_gradients, is_linear
 from shiftproof.matching.levels import Order
 from shiftproof.matching.pdm import Points
-from shiftproof.matching.term import (
-    MatchingTerm,
-    MatchInputs,
-    gradients,
-    representations,
-    with_penalties,
-)
+from shiftproof.matching.term import MatchingTerm, MatchInputs, with_penalties
 from shiftproof.models.risk import logit_residual
 
 
@@ -252,15 +246,13 @@ class InterDomainMatching(nn.Module):
             },
             {"gradient_ema": gradient_ema, "representation_ema": representation_ema},
         )
-        if order not in (1, 2):
-            raise InvalidValue(f"`order` must be 1 or 2, not {order!r}")
         if match_within not in ("all", "class"):
             raise InvalidValue(f"`match_within` must be 'all' or 'class', not {match_within!r}")
         self.gradients = MatchingTerm(
-            gradients, gradient_weight, gradient_warmup, gradient_ema, order=order, trim=trim
+            "gradients", gradient_weight, gradient_warmup, gradient_ema, order=order, trim=trim
         )
         self.representations = MatchingTerm(
-            representations, representation_weight, representation_warmup, representation_ema,
+            "representations", representation_weight, representation_warmup, representation_ema,
             order=order, by_class=match_within == "class",
         )  # fmt: skip
         self.join_processes = join_processes

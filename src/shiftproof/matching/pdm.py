@@ -29,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from shiftproof.core.errors import InvalidValue
@@ -147,20 +147,6 @@ def pdm_by_class(
     place = torch.searchsorted(levels, middles).clamp(max=rows.shape[2] - 1)
     pieces = ranked.gather(2, place.unsqueeze(1).expand(-1, rows.shape[1], -1))
     return spread(pieces, order, widths=widths)
-
-
-class ClassMatch(nn.Module):
-    """`pdm_by_class` as the `match` of a term, without a moving average."""
-
-    def __init__(self, order: int) -> None:
-        super().__init__()
-        self.order = check_order(order)
-
-    def forward(
-        self, x: Tensor | Sequence[Tensor], y: Tensor | Sequence[Tensor], classes: int
-    ) -> Tensor:
-        """Return the penalty of points x and labels y."""
-        return pdm_by_class(x, y, classes, self.order)
 
 
 def _places(rows: Tensor, y: Tensor) -> Tensor:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
+from shiftproof.matching.levels import check_order
 from shiftproof.matching.match import MovingMatch
-from shiftproof.matching.pdm import ClassMatch
+from shiftproof.matching.pdm import pdm_by_class
 
 # [domains, batch, …], or one tensor [batchᵢ, …] for each domain.
 Grouped = Any
-Matched = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class MatchInputs:
 class MatchingTerm(nn.Module):
     """λ PDM(·; γ) from step t on (Algorithm 2, lines 10–12 and 14–16).
 
-    `points` selects the arguments of `match` from `MatchInputs`.  Steps count from 0.  The variant
+    `points` names what of `MatchInputs` is matched.  Steps count from 0.  The variant
     `authors` matches after t steps, with a moving average from the first step on; the variant
     `paper` matches from the t-th step on, and its moving average begins there.  With `by_class`,
     representations are matched class by class (`pdm_by_class`).
@@ -51,7 +51,7 @@ class MatchingTerm(nn.Module):
 
     def __init__(
         self,
-        points: Callable[[MatchInputs], Matched],
+        points: Literal["gradients", "representations"],
         weight: float,
         warmup: int,
         gamma: float,
@@ -63,17 +63,21 @@ class MatchingTerm(nn.Module):
     ) -> None:
         super().__init__()
         is_authors = variant == "authors"
+        order = check_order(order)
         if by_class and gamma > 0:
             raise InvalidValue(
                 '`match_within="class"` has no moving average, since every batch holds other shares'
                 " of the classes: set `representation_ema=0`"
             )
-        self.points = labelled_representations if by_class else points
+        labelled = ("representations", "labels", "classes")
+        self.points = attrgetter(*(labelled if by_class else (points, "domains")))
         self.weight = weight
         self.start = warmup if is_authors else warmup - 1
         self.starts_early = is_authors and gamma > 0
-        self.match: nn.Module = (
-            ClassMatch(order) if by_class else MovingMatch(gamma, order, trim, corrected=is_authors)
+        self.match: Callable[..., Tensor] = (
+            partial(pdm_by_class, order=order)
+            if by_class
+            else MovingMatch(gamma, order, trim, corrected=is_authors)
         )
 
     def acts(self, step: int) -> bool:
@@ -87,8 +91,7 @@ class MatchingTerm(nn.Module):
     def forward(self, inputs: MatchInputs, step: int) -> Tensor:
         """Return the penalty of one step; it has no gradient until it enters the loss."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.acts(step)):
-            penalty: Tensor = self.match(*self.points(inputs))
-        return penalty
+            return self.match(*self.points(inputs))
 
 
 def with_penalties(
@@ -102,9 +105,3 @@ def with_penalties(
             if term.acts(step):
                 loss = loss + term.weight * penalty
     return loss, penalties
-
-
-# Values of `points`: they select the arguments of `match` from `MatchInputs`.
-gradients = attrgetter("gradients", "domains")
-representations = attrgetter("representations", "domains")
-labelled_representations = attrgetter("representations", "labels", "classes")

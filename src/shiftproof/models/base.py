@@ -17,6 +17,15 @@ from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Task
 
 
+def check_images(name: str, task: Task) -> None:
+    """Raise unless samples are images."""
+    if len(task.input_shape) != 3:
+        raise InvalidValue(
+            f"{name} takes images [channels, height, width], not {task.input_shape};"
+            ' use `backbone="mlp"`'
+        )
+
+
 class Network(NamedTuple):
     """A featurizer [batch, *input] → [batch, k] and a head [batch, k] → [batch, logits]."""
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
-from shiftproof.core.errors import InvalidValue
 from shiftproof.core.types import Task
-from shiftproof.models.base import Model, Network
+from shiftproof.models.base import Model, Network, check_images
 from shiftproof.models.registry import MODELS
 
 FEATURES = 128
@@ -24,11 +23,7 @@ class MnistCNN(Model):
 
     def build(self, task: Task) -> Network:
         """Build the network."""
-        if len(task.input_shape) != 3:
-            raise InvalidValue(
-                f"mnist-cnn takes images [channels, height, width], not {task.input_shape};"
-                ' use `backbone="mlp"`'
-            )
+        check_images("mnist-cnn", task)
 
         def block(inputs: int, outputs: int, stride: int = 1) -> list[nn.Module]:
             convolution = nn.Conv2d(inputs, outputs, kernel_size=3, stride=stride, padding=1)

@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from shiftproof.core.errors import CheckpointError, InvalidValue, ShiftproofError
 from shiftproof.core.space import hparam
 from shiftproof.core.types import Task
-from shiftproof.models.base import Model, Network
+from shiftproof.models.base import Model, Network, check_images
 from shiftproof.models.weights import reason
 from shiftproof.models.weights_name import PRETRAINED
 
@@ -91,11 +91,7 @@ class PretrainedModel(Model):
 
     def build(self, task: Task) -> Network:
         """Build the network."""
-        if len(task.input_shape) != 3:
-            raise InvalidValue(
-                f"{self.name} takes images [channels, height, width], not {task.input_shape};"
-                ' use `backbone="mlp"`'
-            )
+        check_images(self.name, task)
         channels = task.input_shape[0]
         layers: list[nn.Module] = [Normalise(self.pixel_statistics())] if channels == 3 else []
         layers.append(self.network(channels))

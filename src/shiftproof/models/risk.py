@@ -14,7 +14,7 @@ of the labels passed with it.  With the error e = ŷ − y of a sample:
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
@@ -70,117 +70,55 @@ def predicted_class(logits: Tensor) -> Tensor:
     return logits.argmax(dim=-1)
 
 
-class Loss(ABC):
+@dataclass(frozen=True)
+class Loss:
     """The loss of a sample as a function of the outputs: its value and its derivative."""
 
-    @abstractmethod
-    def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ of each sample: outputs [..., c], labels [...] → [...]."""
-
-    @abstractmethod
-    def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ∂ℓ/∂outputs of each sample: outputs [..., c], labels [...] → [..., c]."""
+    # ℓ of each sample: outputs [..., c], labels [...] → [...].
+    risk: Callable[[Tensor, Tensor], Tensor]
+    # ∂ℓ/∂outputs of each sample: outputs [..., c], labels [...] → [..., c].
+    residual: Callable[[Tensor, Tensor], Tensor]
 
 
-@dataclass(frozen=True)
-class CrossEntropy(Loss):
-    """The loss of classification."""
-
-    def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return −log p(label)."""
-        return per_sample_risk(outputs, labels)
-
-    def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return softmax(logits) − onehot(y)."""
-        return logit_residual(outputs, labels)
+CROSS_ENTROPY_LOSS = Loss(per_sample_risk, logit_residual)
 
 
-CROSS_ENTROPY_LOSS = CrossEntropy()
+def number_loss(value: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]) -> Loss:
+    """Return a regression loss, which depends on the error e = ŷ − y only: ℓ(e) and ℓ′(e)."""
+
+    def risk(outputs: Tensor, labels: Tensor) -> Tensor:
+        return value(outputs.squeeze(-1) - labels.to(outputs.dtype))
+
+    def residual(outputs: Tensor, labels: Tensor) -> Tensor:
+        return slope(outputs - labels.unsqueeze(-1).to(outputs.dtype))
+
+    return Loss(risk, residual)
 
 
-class NumberLoss(Loss):
-    """A regression loss: a function of the error e = ŷ − y only."""
+def huber(delta: float = 1.0) -> Loss:
+    """Return the loss that is squared for small errors, absolute for large ones (Huber, 1964)."""
 
-    @abstractmethod
-    def of(self, error: Tensor) -> Tensor:
-        """Return ℓ(e)."""
-
-    @abstractmethod
-    def slope(self, error: Tensor) -> Tensor:
-        """Return ℓ′(e)."""
-
-    def risk(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ(ŷ − y): outputs [..., 1], labels [...] → [...]."""
-        return self.of(outputs.squeeze(-1) - labels.to(outputs.dtype))
-
-    def residual(self, outputs: Tensor, labels: Tensor) -> Tensor:
-        """Return ℓ′(ŷ − y): outputs [..., 1], labels [...] → [..., 1]."""
-        return self.slope(outputs - labels.unsqueeze(-1).to(outputs.dtype))
-
-
-@dataclass(frozen=True)
-class Squared(NumberLoss):
-    """Half the squared error."""
-
-    def of(self, error: Tensor) -> Tensor:
-        """Return e² / 2."""
-        return error.square() / 2
-
-    def slope(self, error: Tensor) -> Tensor:
-        """Return e."""
-        return error
-
-
-@dataclass(frozen=True)
-class Absolute(NumberLoss):
-    """The absolute error."""
-
-    def of(self, error: Tensor) -> Tensor:
-        """Return |e|."""
-        return error.abs()
-
-    def slope(self, error: Tensor) -> Tensor:
-        """Return the sign of e."""
-        return error.sign()
-
-
-@dataclass(frozen=True)
-class Huber(NumberLoss):
-    """Squared for small errors and absolute for large ones (Huber, 1964)."""
-
-    delta: float = 1.0
-
-    def of(self, error: Tensor) -> Tensor:
-        """Return e² / 2 where |e| ≤ δ, else δ (|e| − δ/2)."""
-        small = error.abs().clamp(max=self.delta)
+    def value(error: Tensor) -> Tensor:
+        small = error.abs().clamp(max=delta)
         return small * (error.abs() - small / 2)
 
-    def slope(self, error: Tensor) -> Tensor:
-        """Return e, clipped to [−δ, δ]."""
-        return error.clamp(-self.delta, self.delta)
+    return number_loss(value, lambda error: error.clamp(-delta, delta))
 
 
-@dataclass(frozen=True)
-class Quantile(NumberLoss):
-    """The pinball loss, minimised by the q-quantile (Koenker and Bassett, 1978)."""
-
-    q: float = 0.5
-
-    def of(self, error: Tensor) -> Tensor:
-        """Return max(−q e, (1 − q) e)."""
-        return torch.maximum(-self.q * error, (1 - self.q) * error)
-
-    def slope(self, error: Tensor) -> Tensor:
-        """Return 1 − q where the prediction is too high, −q where it is too low."""
-        return (error > 0).to(error.dtype) - self.q
+def pinball(q: float = 0.5) -> Loss:
+    """Return the loss that the q-quantile minimises (Koenker and Bassett, 1978)."""
+    return number_loss(
+        lambda error: torch.maximum(-q * error, (1 - q) * error),
+        lambda error: (error > 0).to(error.dtype) - q,
+    )
 
 
-LOSSES: dict[str, type[Loss]] = {
-    CROSS_ENTROPY: CrossEntropy,
-    SQUARED: Squared,
-    ABSOLUTE: Absolute,
-    HUBER: Huber,
-    QUANTILE: Quantile,
+LOSSES: dict[str, Callable[..., Loss]] = {
+    CROSS_ENTROPY: lambda: CROSS_ENTROPY_LOSS,
+    SQUARED: lambda: number_loss(lambda error: error.square() / 2, lambda error: error),
+    ABSOLUTE: lambda: number_loss(torch.abs, torch.sign),
+    HUBER: huber,
+    QUANTILE: pinball,
 }
 
 
@@ -188,8 +126,8 @@ LOSSES: dict[str, type[Loss]] = {
 def loss_named(name: str) -> Loss:
     """Return the loss with the given name; a parameter follows a colon.
 
-    >>> loss_named("squared"), loss_named("huber"), loss_named("quantile:0.9")
-    (Squared(), Huber(delta=1.0), Quantile(q=0.9))
+    >>> loss_named("quantile:0.9").risk(torch.tensor([[3.0]]), torch.tensor([1.0]))
+    tensor([0.2000])
     """
     kind, parameter = parsed_loss(name)
-    return LOSSES[kind]() if parameter is None else LOSSES[kind](parameter)  # type: ignore[call-arg]
+    return LOSSES[kind]() if parameter is None else LOSSES[kind](parameter)

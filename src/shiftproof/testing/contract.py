@@ -15,51 +15,62 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import functools
 import inspect
 import json
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from shiftproof.core.errors import InvalidValue, UnknownName
+from shiftproof.core.errors import ShiftproofError
 from shiftproof.core.space import Regime, draw, resolve, specs
 from shiftproof.data import DomainDataset
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Algorithm
 from shiftproof.learners.base import Family
 from shiftproof.models import MODELS
 from shiftproof.models.risk import NUMBER_LOSSES
-from shiftproof.testing.harness import (
-    BATCH,
-    CHECKS as CHECKS,
-    DEFAULTS,
-    PER_DOMAIN,
-    STEPS,
-    Check as Check,
-    Hparams,
-    batch_of,
-    build,
-    contract,
-    first_difference,
-    global_random_state_unchanged,
-    mean_risk,
-    message_of,
-    number_problem,
-    problem,
-    require,
-    take_steps,
-    take_steps_on_meta,
-)
+from shiftproof.testing import harness
+from shiftproof.testing.harness import BATCH, PER_DOMAIN, STEPS, Hparams, require
 from shiftproof.training.checkpoint import load_state, save_state
 from shiftproof.training.configure import configure
 from shiftproof.training.loop import train
 
 DRAWS = 5
 SUMMARY_LENGTH = 100
+
+Check = Callable[..., None]
+DEFAULTS: Hparams = MappingProxyType({})
+CHECKS: list[Check] = []
+
+
+def contract(rule: str) -> Callable[[Callable[[str, Hparams], None]], Check]:
+    """Turn a function into a check: any error in it becomes an AssertionError."""
+
+    def as_check(body: Callable[[str, Hparams], None]) -> Check:
+        @functools.wraps(body)
+        def check(name: str, hparams: Hparams = DEFAULTS) -> None:
+            ALGORITHMS.get(name)  # an unknown name is the caller's error
+            try:
+                with torch.random.fork_rng():
+                    body(name, hparams)
+            except Exception as error:
+                raise AssertionError(f"{name} must {rule}: {message_of(error)}") from error
+
+        CHECKS.append(check)
+        return check
+
+    return as_check
+
+
+def message_of(error: Exception) -> str:
+    """Return the message of an error, with its type unless it is an AssertionError."""
+    return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
 @contract("describe itself")
@@ -108,14 +119,14 @@ def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
 def check_draws(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that draws of every regime survive JSON and are allowed; train those for tables."""
     declared = ALGORITHMS.get(name).Hparams
-    data = problem()
+    data = harness.problem()
     for seed in range(DRAWS):
         for regime in get_args(Regime):
             drawn = draw(declared, regime, seed)
             read = json.loads(json.dumps(drawn, allow_nan=False))
             used = dataclasses.asdict(resolve(declared, regime, read))
             require(used == drawn, f"{drawn} of seed {seed} ({regime}) is read as {used}")
-        take_steps(build(name, data, draw(declared, "table", seed)), data, steps=2)
+        harness.take_steps(harness.build(name, data, draw(declared, "table", seed)), data, steps=2)
 
 
 @contract("reject unknown hyper-parameters")
@@ -123,13 +134,19 @@ def check_unknown_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that an error names a misspelt hyper-parameter and suggests the right one."""
     for known in specs(ALGORITHMS.get(name).Hparams):
         misspelt = known + "_"
-        try:
-            configure(problem(), name, hparams={**hparams, misspelt: 1})
-        except UnknownName as error:
-            named = repr(misspelt) in str(error) and repr(known) in str(error)
-            require(named, f"{error} does not suggest {known!r} for {misspelt!r}")
-        else:
-            raise AssertionError(f"{misspelt!r} was accepted")
+        given = {**hparams, misspelt: 1}
+        error = _rejection(f"{misspelt!r} was", harness.problem(), name, hparams=given)
+        named = repr(misspelt) in error and repr(known) in error
+        require(named, f"{error} does not suggest {known!r} for {misspelt!r}")
+
+
+def _rejection(what: str, data: DomainDataset, name: str, **settings: Any) -> str:
+    """Return the message that rejects these settings, or raise if they are accepted."""
+    try:
+        configure(data, name, **settings)
+    except ShiftproofError as error:
+        return str(error)
+    raise AssertionError(f"{what} accepted")
 
 
 LEARNING_STEPS = 60
@@ -149,20 +166,20 @@ def check_algorithm(name: str, hparams: Hparams = DEFAULTS) -> None:
 @contract("train on images")
 def check_images(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that it trains a convolutional network on 14×14 byte images with two channels."""
-    data = problem(shape=(2, 14, 14), backbone="mnist-cnn")
+    data = harness.problem(shape=(2, 14, 14), backbone="mnist-cnn")
     _check_steps(name, data, hparams, batch_size=4)
 
 
 @contract("train on tables")
 def check_tables(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that it trains a perceptron on vectors."""
-    _check_steps(name, problem(), hparams)
+    _check_steps(name, harness.problem(), hparams)
 
 
 @contract("train in the loop on arrays in memory")
 def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check a whole run: batches, records, checkpoint, evaluation of an unseen domain."""
-    data = problem(domains=3)
+    data = harness.problem(domains=3)
     config = configure(
         data,
         name,
@@ -180,11 +197,15 @@ def check_loop(name: str, hparams: Hparams = DEFAULTS) -> None:
 @contract("lower its training risk on separable data")
 def check_learning(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that the mean training risk, without penalties, falls by at least a fifth."""
-    data = problem()
-    algorithm = build(name, data, {"lr": 0.01, **hparams})
-    before = mean_risk(algorithm, data)
-    take_steps(algorithm, data, steps=LEARNING_STEPS)
-    after = mean_risk(algorithm, data)
+    data = harness.problem()
+    algorithm = harness.build(name, data, {"lr": 0.01, **hparams})
+    before = harness.mean_risk(algorithm, data)
+    harness.take_steps(algorithm, data, steps=LEARNING_STEPS)
+    _check_risk(algorithm, data, before)
+
+
+def _check_risk(algorithm: Algorithm, data: DomainDataset, before: float) -> None:
+    after = harness.mean_risk(algorithm, data)
     require(
         after < (1 - LEARNED_SHARE) * before,
         f"the risk went from {before:.4f} to {after:.4f} in {LEARNING_STEPS} steps",
@@ -198,9 +219,9 @@ def check_sizes(name: str, hparams: Hparams = DEFAULTS) -> None:
     Heads alternate: each occurs with every number of domains, and with every number of classes.
     """
     for domains in range(1, 7):
-        for place, classes in enumerate((2, 3, 65)):
-            nonlinear_head = (domains + place) % 2 == 0
-            data = problem(domains=domains, classes=classes)
+        for index, classes in enumerate((2, 3, 65)):
+            nonlinear_head = (domains + index) % 2 == 0
+            data = harness.problem(domains=domains, classes=classes)
             try:
                 _check_steps(name, data, hparams, steps=3, nonlinear_head=nonlinear_head)
             except Exception as error:
@@ -215,25 +236,23 @@ def check_weights(name: str, hparams: Hparams = DEFAULTS) -> None:
 
     An algorithm without `weighs_samples` must reject weights.
     """
-    data = problem()
+    data = harness.problem()
     if not ALGORITHMS.get(name).weighs_samples:
-        try:
-            configure(data, name, hparams=hparams, class_weight="balanced")
-        except InvalidValue:
-            return
-        raise AssertionError("weights were accepted")
+        _rejection("weights were", data, name, hparams=hparams, class_weight="balanced")
+        return
     alike = torch.ones(len(data.domains), BATCH)
     uneven = 2 * (torch.arange(BATCH) % 2).expand_as(alike)
     trained = []
     for weight in (None, alike, uneven):
-        algorithm = build(name, data, {"lr": 0.01, **hparams})
+        algorithm = harness.build(name, data, {"lr": 0.01, **hparams})
         algorithm.train()
         for step in range(STEPS):
-            algorithm.update(batch_of(data, step)._replace(weight=weight))
+            algorithm.update(harness.batch_of(data, step)._replace(weight=weight))
         trained.append(algorithm.training_state())
-    difference = first_difference(trained[0], trained[1])
-    require(difference is None, f"{difference} is not the same with weights of 1")
-    require(first_difference(trained[0], trained[2]) is not None, "the weights change nothing")
+    unweighted, weighted_alike, weighted = trained
+    _require_same(unweighted, weighted_alike, "is not the same with weights of 1")
+    changed = harness.first_difference(unweighted, weighted) is not None
+    require(changed, "the weights change nothing")
 
 
 @contract("predict numbers, or say in `classes_only` why not")
@@ -242,38 +261,32 @@ def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
 
     An algorithm with `classes_only` must reject numbers and give that reason.
     """
-    data = number_problem()
+    data = harness.number_problem()
     reason = ALGORITHMS.get(name).classes_only
     if reason:
-        try:
-            configure(data, name, hparams=hparams)
-        except InvalidValue as error:
-            require(reason in str(error), f"{error} does not give the reason, {reason!r}")
-            return
-        raise AssertionError("numbers were accepted")
+        error = _rejection("numbers were", data, name, hparams=hparams)
+        require(reason in error, f"{error} does not give the reason, {reason!r}")
+        return
     for loss in NUMBER_LOSSES:
         for nonlinear_head in (False, True):
             _check_steps(name, data, hparams, steps=2, loss=loss, nonlinear_head=nonlinear_head)
-    whole, resumed = (build(name, data, {"lr": 0.01, **hparams}, seed=seed) for seed in (0, 1))
-    before = mean_risk(whole, data)
-    take_steps(whole, data, steps=STEPS)
+    given = {"lr": 0.01, **hparams}
+    whole, resumed = (harness.build(name, data, given, seed=seed) for seed in (0, 1))
+    before = harness.mean_risk(whole, data)
+    harness.take_steps(whole, data, steps=STEPS)
     with tempfile.TemporaryDirectory() as folder:
         save_state(path := Path(folder, "state"), whole.training_state())
         resumed.load_training_state(load_state(path) or {})
     for algorithm in (whole, resumed):
-        take_steps(algorithm, data, steps=STEPS, start=STEPS)
-    difference = first_difference(whole.training_state(), resumed.training_state())
-    require(difference is None, f"{difference} is not the same after a checkpoint")
-    take_steps(whole, data, steps=LEARNING_STEPS - 2 * STEPS, start=2 * STEPS)
-    after = mean_risk(whole, data)
-    require(
-        after < (1 - LEARNED_SHARE) * before,
-        f"the risk went from {before:.4f} to {after:.4f} in {LEARNING_STEPS} steps",
-    )
+        harness.take_steps(algorithm, data, steps=STEPS, start=STEPS)
+    states = whole.training_state(), resumed.training_state()
+    _require_same(*states, "is not the same after a checkpoint")
+    harness.take_steps(whole, data, steps=LEARNING_STEPS - 2 * STEPS, start=2 * STEPS)
+    _check_risk(whole, data, before)
     whole.eval()
     with torch.no_grad():
-        found = whole.predict(data.domains[0].inputs(np.arange(PER_DOMAIN)))
-    require(found.shape == (PER_DOMAIN, 1), f"numbers are {tuple(found.shape)}, not [n, 1]")
+        outputs = whole.predict(data.domains[0].inputs(np.arange(PER_DOMAIN)))
+    require(outputs.shape == (PER_DOMAIN, 1), f"numbers are {tuple(outputs.shape)}, not [n, 1]")
 
 
 # --- state and randomness ---------------------------------------------------------------------
@@ -282,63 +295,66 @@ def check_numbers(name: str, hparams: Hparams = DEFAULTS) -> None:
 @contract("continue bit for bit from a checkpoint")
 def check_resuming(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that it continues identically if saved after any step and loaded into a new one."""
-    data = problem()
-    whole = build(name, data, hparams)
+    data = harness.problem()
+    whole = harness.build(name, data, hparams)
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder, f"{step}.safetensors") for step in range(STEPS)]
         measured = []
         for step, path in enumerate(paths):
             save_state(path, whole.training_state())
-            measured += take_steps(whole, data, steps=1, start=step)
+            measured += harness.take_steps(whole, data, steps=1, start=step)
         for step, path in enumerate(paths):
-            resumed = build(name, data, hparams, seed=1)
+            resumed = harness.build(name, data, hparams, seed=1)
             resumed.load_training_state(load_state(path) or {})
-            again = take_steps(resumed, data, steps=STEPS - step, start=step)
-            difference = first_difference(
+            again = harness.take_steps(resumed, data, steps=STEPS - step, start=step)
+            _require_same(
                 {"measured": measured[step:], "state": whole.training_state()},
                 {"measured": again, "state": resumed.training_state()},
+                f"is not the same, saved after step {step}",
             )
-            require(difference is None, f"saved after step {step}, {difference} is not the same")
 
 
 @contract("give the same weights for the same seed, and draw only from its generator")
 def check_determinism(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that it neither uses nor changes the global generators."""
-    data = problem()
+    data = harness.problem()
     states = []
     for global_seed in (0, 1):
-        algorithm = build(name, data, hparams)
+        algorithm = harness.build(name, data, hparams)
         torch.manual_seed(global_seed)
-        with global_random_state_unchanged("update()"):
-            take_steps(algorithm, data)
+        with harness.global_random_state_unchanged("update()"):
+            harness.take_steps(algorithm, data)
         states.append(algorithm.training_state())
-    difference = first_difference(*states)
-    require(difference is None, f"{difference} differs between two equal runs")
+    _require_same(states[0], states[1], "differs between two equal runs")
+
+
+def _require_same(first: Any, second: Any, otherwise: str) -> None:
+    difference = harness.first_difference(first, second)
+    require(difference is None, f"{difference} {otherwise}")
 
 
 @contract("predict without changing anything")
 def check_predictions(name: str, hparams: Hparams = DEFAULTS) -> None:
     """Check that predict() returns [batch, classes] and equal values in evaluation mode."""
-    data = problem()
-    algorithm = build(name, data, hparams, dropout=0.5)
-    take_steps(algorithm, data)
+    data = harness.problem()
+    algorithm = harness.build(name, data, hparams, dropout=0.5)
+    harness.take_steps(algorithm, data)
     algorithm.eval()
     before = copy.deepcopy(algorithm.training_state())
     x = data.domains[0].inputs(np.arange(PER_DOMAIN))
-    with torch.no_grad(), global_random_state_unchanged("predict()"):
+    with torch.no_grad(), harness.global_random_state_unchanged("predict()"):
         first, second, one = algorithm.predict(x), algorithm.predict(x), algorithm.predict(x[:1])
     require(torch.equal(first, second), "two predictions of one batch differ")
     expected = (len(x), len(data.classes))
     require(first.shape == expected, f"logits are {tuple(first.shape)}, not {expected}")
     require(len(one) == 1, f"one sample has logits {tuple(one.shape)}")
-    difference = first_difference(before, algorithm.training_state())
-    require(difference is None, f"{difference} changed")
+    _require_same(before, algorithm.training_state(), "changed")
     alone = torch.allclose(first[:1], one, rtol=1e-4, atol=1e-5)
     require(
         alone or algorithm.predicts_by_batch,
         "a prediction depends on the other samples of its batch, but predicts_by_batch is False",
     )
-    other = build(name, data, hparams, seed=1).eval()
+    other = harness.build(name, data, hparams, seed=1).eval()
     for part in algorithm.predicts_with:
         getattr(other, part).load_state_dict(getattr(algorithm, part).state_dict())
     with torch.no_grad():
@@ -359,9 +375,9 @@ def check_no_waiting(name: str, hparams: Hparams = DEFAULTS) -> None:
     `torch.cuda.synchronize()`.  Operations that torch does not define for meta tensors are reported
     too; most of them wait.
     """
-    take_steps_on_meta(name, problem(), hparams)
+    harness.take_steps_on_meta(name, harness.problem(), hparams)
     if not ALGORITHMS.get(name).classes_only:
-        take_steps_on_meta(name, number_problem(), hparams)
+        harness.take_steps_on_meta(name, harness.number_problem(), hparams)
 
 
 # --- building blocks --------------------------------------------------------------------------
@@ -378,14 +394,14 @@ def _check_steps(
     **model: Any,
 ) -> None:
     """Take a few steps, and require that weights change and the loss is finite."""
-    algorithm = build(name, data, hparams, loss=loss, **model)
+    algorithm = harness.build(name, data, hparams, loss=loss, **model)
     start = copy.deepcopy(algorithm.state_dict())
     algorithm.train()
     for step in range(1, steps + 1):
-        batch = batch_of(data, step, batch_size)
+        batch = harness.batch_of(data, step, batch_size)
         given = copy.deepcopy(batch)
         measured = algorithm.update(given)
-        same = first_difference(list(given), list(batch)) is None
+        same = harness.first_difference(list(given), list(batch)) is None
         require(same, "update() changes its batch")
         require(algorithm.updates == step, f"{algorithm.updates} updates are counted after {step}")
         require("loss" in measured, f"update() returns {sorted(measured)}, without 'loss'")
@@ -395,8 +411,6 @@ def _check_steps(
                 raise AssertionError(f"{key!r} is {value!r}, not a detached 0-dimensional tensor")
             require(bool(value.isfinite()), f"{key!r} is {value.item()} at step {step}")
     for part, module in (("featurizer", algorithm.featurizer), ("head", algorithm.head)):
-        require(_moved(start, part, module), f"the {part} has not changed in {steps} steps")
-
-
-def _moved(start: dict[str, Tensor], part: str, module: nn.Module) -> bool:
-    return any(not torch.equal(start[f"{part}.{k}"], p) for k, p in module.named_parameters())
+        weights = module.named_parameters()
+        moved = any(not torch.equal(start[f"{part}.{key}"], weight) for key, weight in weights)
+        require(moved, f"the {part} has not changed in {steps} steps")

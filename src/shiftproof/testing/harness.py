@@ -6,11 +6,9 @@ have shapes but no values, so reading one fails there.
 
 from __future__ import annotations
 
-import functools
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
 from typing import Any
 from unittest import mock
 
@@ -22,7 +20,7 @@ from shiftproof.core.space import Regime
 from shiftproof.core.types import Batch
 from shiftproof.data import Domain, DomainDataset
 from shiftproof.data.sampling import BatchSampler
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
+from shiftproof.learners.algorithms import Algorithm
 from shiftproof.training.configure import configure
 from shiftproof.training.evaluate import evaluate
 from shiftproof.training.evaluation_sets import EvaluationSet
@@ -158,36 +156,6 @@ def first_difference(first: Any, second: Any) -> str | None:
         if inner is not None:
             return f"{key}/{inner}".rstrip("/")
     return None
-
-
-Check = Callable[..., None]
-DEFAULTS: Hparams = MappingProxyType({})
-
-CHECKS: list[Check] = []
-
-
-def contract(rule: str) -> Callable[[Callable[[str, Hparams], None]], Check]:
-    """Turn a function into a check: any error in it becomes an AssertionError."""
-
-    def as_check(body: Callable[[str, Hparams], None]) -> Check:
-        @functools.wraps(body)
-        def check(name: str, hparams: Hparams = DEFAULTS) -> None:
-            ALGORITHMS.get(name)  # an unknown name is the caller's error
-            try:
-                with torch.random.fork_rng():
-                    body(name, hparams)
-            except Exception as error:
-                raise AssertionError(f"{name} must {rule}: {message_of(error)}") from error
-
-        CHECKS.append(check)
-        return check
-
-    return as_check
-
-
-def message_of(error: Exception) -> str:
-    """Return the message of an error, with its type unless it is an AssertionError."""
-    return str(error) if isinstance(error, AssertionError) else f"{type(error).__name__}: {error}"
 
 
 def take_steps_on_meta(name: str, data: DomainDataset, hparams: Hparams) -> None:

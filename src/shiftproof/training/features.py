@@ -36,7 +36,8 @@ from shiftproof.data.input_forms import form_of
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.vectors import component_names
-from shiftproof.models import MODELS, Model
+from shiftproof.models import MODELS
+from shiftproof.models.base import Model
 from shiftproof.models.pretrained import PretrainedModel
 from shiftproof.models.side_by_side import SideBySide
 from shiftproof.models.weights_name import PRETRAINED, RANDOM, content_hash, names_a_file

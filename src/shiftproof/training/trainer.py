@@ -21,8 +21,7 @@ from shiftproof.data.base import Progress, silent
 from shiftproof.data.domain import as_numbers
 from shiftproof.data.prefetch import prefetch
 from shiftproof.data.sampling import BatchSampler
-from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
-from shiftproof.learners.algorithms.base import HeldOut
+from shiftproof.learners.algorithms import ALGORITHMS, Algorithm, HeldOut
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training import processes, shared_batches
 from shiftproof.training.averaging import AVERAGES

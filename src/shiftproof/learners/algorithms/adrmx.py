@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -13,13 +13,11 @@ from torch import Tensor, nn
 from shiftproof.core.space import Choice, hparam
 from shiftproof.core.tensors import in_full_precision
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms import ALGORITHMS, Losses, decay, memory, rate, size, weight
 from shiftproof.learners.algorithms.cad import BASE_TEMPERATURE, log_sum
-from shiftproof.learners.algorithms.discriminator import Discriminator
-from shiftproof.learners.algorithms.hparams import decay, memory, rate, size, weight
+from shiftproof.learners.algorithms.discriminator import TakesTurns
 from shiftproof.learners.algorithms.sagnet import newly_initialised
 from shiftproof.learners.algorithms.selfreg import same_class_partners
-from shiftproof.learners.algorithms.turns import TakesTurns
 from shiftproof.models.pretrained import FrozenNorms
 
 
@@ -119,25 +117,16 @@ class ADRMX(TakesTurns):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        h, domains = self.hparams, self.task.num_domains
+    def setup(self) -> None:
+        """Add the featurizer of domains, its head and the discriminator."""
         pretrained = isinstance(self.featurizer, FrozenNorms)
         copied = copy.deepcopy if pretrained else newly_initialised
         self.domain_featurizer = copied(self.featurizer)
         self.invariant_head = newly_initialised(self.head)
-        self.domain_head = nn.Linear(self.num_features, domains)
-        self.discriminator = Discriminator(
-            self.num_features,
-            domains,
-            width=h.discriminator_width,
-            depth=h.discriminator_depth,
-            dropout=h.discriminator_dropout,
-            generator=self.generator,
-        )
+        self.domain_head = nn.Linear(self.num_features, self.task.num_domains)
         network = nn.ModuleList([self.domain_featurizer, self.invariant_head, self.domain_head])
         self.optimizers["main"].add_param_group({"params": list(network.parameters())})
-        self.optimizers["discriminator"] = self.adam(self.discriminator.parameters(), h.lr, 0.0)
+        self.add_discriminator(self.hparams.lr, weight_decay=0.0)
 
     def objective(self, batch: Batch) -> Losses:
         """Return the loss of the network."""

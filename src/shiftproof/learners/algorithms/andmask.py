@@ -17,9 +17,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import share
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, share
 
 
 def sign_agreement(gradients: Tensor) -> Tensor:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from shiftproof.core.space import Int, hparam
+from shiftproof.core.space import hparam
 from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import size
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, size
+from shiftproof.learners.algorithms.hparams import samples
 
 
 @ALGORITHMS.register("arm")
@@ -42,13 +40,7 @@ class ARM(ERM):
     class Hparams(ERM.Hparams):
         """The batch size, smaller for large images, and the context network."""
 
-        batch_size: int = hparam(
-            64,
-            Int(3, 9, base=2),
-            regimes={"large-image": (8, None)},
-            within=(0, 1e9),
-            help="samples per domain and step; 0 takes the whole domain",
-        )
+        batch_size: int = samples(regimes={"large-image": (8, None)})
         context_width: int = size(64, help="channels of the context network")
         match_upstream: bool = hparam(
             False, help="as DomainBed: context network untrained, with batch norm"
@@ -63,8 +55,8 @@ class ARM(ERM):
         extra = context_shape(task.input_shape)[0]
         return dataclasses.replace(task, input_shape=(channels + extra, *rest))
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the context network."""
         match_upstream = self.hparams.match_upstream
         self.context = context_network(
             self.task.input_shape, self.hparams.context_width, batch_norm=match_upstream

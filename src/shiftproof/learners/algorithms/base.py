@@ -7,7 +7,7 @@ its update is more than a gradient step on an objective.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms.adam import Adam
-from shiftproof.learners.algorithms.hparams import decay, rate
+from shiftproof.learners.algorithms.hparams import adam_rate, decay, samples
 from shiftproof.learners.base import ALGORITHMS as ALGORITHMS, Learner
 from shiftproof.models.risk import Loss, loss_named
 
@@ -64,24 +64,15 @@ class Algorithm(nn.Module, Learner):
     class Hparams:
         """The hyper-parameters of every algorithm; the training loop reads `batch_size`."""
 
-        lr: float = rate(
-            1e-3,
-            Float(-4.5, -2.5, base=10),
-            regimes={"large-image": (5e-5, Float(-5, -3.5, base=10))},
-            help="learning rate of Adam",
-        )
+        lr: float = adam_rate(help="learning rate of Adam")
         weight_decay: float = decay(
             0.0, regimes={"large-image": (0.0, Float(-6, -2, base=10))}, help="weight decay of Adam"
         )
-        batch_size: int = hparam(
-            64,
-            Int(3, 9, base=2),
+        batch_size: int = samples(
             regimes={
                 "large-image": (32, Int(3, 5.5, base=2)),
                 "huge-image": (32, Int(3, 5, base=2)),
-            },
-            within=(0, 1e9),
-            help="samples per domain and step; 0 takes the whole domain",
+            }
         )
 
     hparams: Hparams
@@ -111,6 +102,10 @@ class Algorithm(nn.Module, Learner):
         self.late_starts = frozenset(getattr(hparams, name) for name in self.starts_at)
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self.reset_optimizer()
+        self.setup()
+
+    def setup(self) -> None:
+        """Add further networks, optimisers and state, once the network and its Adam exist."""
 
     @abstractmethod
     def objective(self, batch: Batch) -> Losses:
@@ -173,11 +168,13 @@ class Algorithm(nn.Module, Learner):
 
     def reset_optimizer(self) -> None:
         """Restart Adam on featurizer and head, without its moments."""
-        self.optimizers["main"] = Adam(
-            [*self.featurizer.parameters(), *self.head.parameters()],
-            lr=self.learning_rate,
-            weight_decay=self.hparams.weight_decay,
-        )
+        network = [*self.featurizer.parameters(), *self.head.parameters()]
+        weight_decay = self.hparams.weight_decay
+        self.optimizers["main"] = self.adam(network, self.learning_rate, weight_decay)
+
+    def adam(self, weights: Iterable[nn.Parameter], lr: float, weight_decay: float) -> Adam:
+        """Return the Adam of some weights."""
+        return Adam(weights, lr, weight_decay)
 
     @property
     def learning_rate(self) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -10,10 +11,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Choice, hparam
 from shiftproof.core.tensors import in_full_precision
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import Outputs
-from shiftproof.learners.algorithms.hparams import weight
-from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
+from shiftproof.learners.algorithms import ALGORITHMS, Outputs, PenalisedRisk, weight
 
 # The temperature to which the gradients of others are scaled (Khosla et al., 2020).
 BASE_TEMPERATURE = 0.07
@@ -103,17 +101,15 @@ class CAD(PenalisedRisk):
         flipped: bool = hparam(True, help="maximise log(1 − s) instead of minimising log s")
 
     hparams: Hparams
+    # Whether samples are compared with the others of their class only.
+    within_classes: ClassVar[bool] = False
 
     def penalty(self, outputs: Outputs) -> Tensor:
         """Return the bottleneck of the representations."""
-        return self.bottleneck(outputs, None)
-
-    def bottleneck(self, outputs: Outputs, labels: Tensor | None) -> Tensor:
-        """Return the bottleneck, within classes if labels [domains, batch] are given."""
         h = self.hparams
         return domain_bottleneck(
             outputs.representations,
-            labels,
+            outputs.labels if self.within_classes else None,
             temperature=h.temperature,
             normalized=h.normalized,
             flipped=h.flipped,

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.algorithms.dann import DANN
 
 
@@ -41,8 +39,9 @@ class CDANN(DANN):
     paper = "Li et al. (2018)"
     classes_only = "its discriminator is given the class"
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the embeddings of the classes."""
+        super().setup()
         size = (self.task.num_classes, self.discriminator.input.in_features)
         self.class_embeddings = nn.Embedding(*size, device="meta").to_empty(device="cpu")
         nn.init.normal_(self.class_embeddings.weight, generator=self.generator)

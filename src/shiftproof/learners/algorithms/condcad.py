@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from torch import Tensor
-
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.algorithms.cad import CAD
-from shiftproof.learners.algorithms.erm import Outputs
 
 
 @ALGORITHMS.register("condcad")
@@ -21,7 +18,4 @@ class CondCAD(CAD):
     """
 
     classes_only = "it compares samples of one class"
-
-    def penalty(self, outputs: Outputs) -> Tensor:
-        """Return the bottleneck of the representations within each class."""
-        return self.bottleneck(outputs, outputs.labels)
+    within_classes = True

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from shiftproof.core.space import Choice, Float, Int, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.discriminator import Discriminator
-from shiftproof.learners.algorithms.hparams import decay, memory, rate, size, weight
-from shiftproof.learners.algorithms.turns import TakesTurns
+from shiftproof.learners.algorithms import ALGORITHMS, Losses, decay, memory, size, weight
+from shiftproof.learners.algorithms.discriminator import TakesTurns
+from shiftproof.learners.algorithms.hparams import adam_rate
 from shiftproof.models.risk import per_sample_risk
 
 
@@ -56,12 +54,7 @@ class DANN(TakesTurns):
         discriminator_gradient_penalty: float = weight(
             0.0, Float(-2, 1, base=10), help="ρ, weight of the gradient penalty"
         )
-        discriminator_lr: float = rate(
-            1e-3,
-            Float(-4.5, -2.5, base=10),
-            regimes={"large-image": (5e-5, Float(-5, -3.5, base=10))},
-            help="learning rate of the discriminator's Adam",
-        )
+        discriminator_lr: float = adam_rate(help="learning rate of the discriminator's Adam")
         discriminator_weight_decay: float = decay(
             0.0, Float(-6, -2, base=10), help="weight decay of the discriminator's Adam"
         )
@@ -84,20 +77,10 @@ class DANN(TakesTurns):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the discriminator."""
         h = self.hparams
-        self.discriminator = Discriminator(
-            self.num_features,
-            self.task.num_domains,
-            width=h.discriminator_width,
-            depth=h.discriminator_depth,
-            dropout=h.discriminator_dropout,
-            generator=self.generator,
-        )
-        self.optimizers["discriminator"] = self.adam(
-            self.discriminator.parameters(), h.discriminator_lr, h.discriminator_weight_decay
-        )
+        self.add_discriminator(h.discriminator_lr, h.discriminator_weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E − λ L_D, the loss of the network."""

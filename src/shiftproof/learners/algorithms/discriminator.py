@@ -1,12 +1,18 @@
-"""The discriminator of adversarial algorithms, a network that classifies domains or noise."""
+"""Adversarial training against a discriminator, a network that classifies domains or noise."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms import ERM, Adam, Losses
 
 
 class Discriminator(nn.Module):
@@ -49,3 +55,48 @@ def _linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     for parameter in layer.parameters():
         nn.init.uniform_(parameter, -1 / math.sqrt(inputs), 1 / math.sqrt(inputs), generator)
     return layer
+
+
+class TakesTurns(ERM):
+    """Alternate s updates of a discriminator of domains with one update of the network.
+
+    With updates t counted from 1, the network is updated if t mod (s + 1) = s.
+
+    A subclass declares `discriminator_steps` (s), `adam_beta1` and the discriminator's `width`,
+    `depth` and `dropout` among its hyper-parameters, calls `add_discriminator`, and defines the
+    losses: `objective` and `discriminator_objective`.
+    """
+
+    @abstractmethod
+    def discriminator_objective(self, batch: Batch) -> Losses:
+        """Return the loss of the discriminator, without gradient to the featurizer."""
+
+    def add_discriminator(self, lr: float, weight_decay: float) -> None:
+        """Add a discriminator of domains, and its Adam."""
+        h: Any = self.hparams
+        self.discriminator = Discriminator(
+            self.num_features,
+            self.task.num_domains,
+            width=h.discriminator_width,
+            depth=h.discriminator_depth,
+            dropout=h.discriminator_dropout,
+            generator=self.generator,
+        )
+        weights = self.discriminator.parameters()
+        self.optimizers["discriminator"] = self.adam(weights, lr, weight_decay)
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Update the discriminator or the network, in turns."""
+        steps = self.hparams.discriminator_steps  # type: ignore[attr-defined]
+        if (self.updates + 1) % (steps + 1) < steps:
+            optimizer, losses = "discriminator", self.discriminator_objective(batch)
+        else:
+            optimizer, losses = "main", self.objective(batch)
+        self.descend(losses.total, optimizer)
+        self.updates += 1
+        return losses.measured()
+
+    def adam(self, weights: Iterable[nn.Parameter], lr: float, weight_decay: float) -> Adam:
+        """Return Adam with β = (β₁, 0.9)."""
+        betas = (self.hparams.adam_beta1, 0.9)  # type: ignore[attr-defined]
+        return Adam(weights, lr, weight_decay, betas)

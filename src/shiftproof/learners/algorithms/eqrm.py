@@ -10,9 +10,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import rate, steps
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, rate, steps
 
 HALVINGS = 32
 

@@ -10,8 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.hparams import rate, steps
+from shiftproof.learners.algorithms import ALGORITHMS, rate, steps
 from shiftproof.learners.algorithms.lp_ft import LPFT
 from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
 

@@ -9,9 +9,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Choice
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import share
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, share
 
 
 @ALGORITHMS.register("fish")

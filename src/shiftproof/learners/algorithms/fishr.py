@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
 from shiftproof.core.space import Float, Int
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import Outputs
+from shiftproof.learners.algorithms import ALGORITHMS, AnnealedPenalty, Outputs
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
-from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
 from shiftproof.matching.head_gradients import head_gradients
 from shiftproof.penalties.formulas import MovingAverage, variance_across_domains
 
@@ -45,8 +42,8 @@ class Fishr(AnnealedPenalty):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the moving average of the variances."""
         self.average_variance = MovingAverage(self.hparams.ema, corrected=True)
 
     def penalty(self, outputs: Outputs) -> Tensor:

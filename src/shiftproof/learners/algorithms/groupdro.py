@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses
 
 
 @ALGORITHMS.register("groupdro")
@@ -39,8 +37,8 @@ class GroupDRO(ERM):
     hparams: Hparams
     q: Tensor
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the equal weights of the domains."""
         self.register_buffer("q", torch.full([self.task.num_domains], 1 / self.task.num_domains))
 
     def objective(self, batch: Batch) -> Losses:

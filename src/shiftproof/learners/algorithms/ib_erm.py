@@ -9,9 +9,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM, Outputs
-from shiftproof.learners.algorithms.hparams import steps, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, Outputs, steps, weight
 from shiftproof.learners.base import Family
 from shiftproof.penalties.formulas import variance_within_domains
 

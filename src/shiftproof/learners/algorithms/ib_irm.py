@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.learners.algorithms import ALGORITHMS, Losses
 from shiftproof.learners.algorithms.ib_erm import IBERM
 from shiftproof.learners.algorithms.irm import IRM
 

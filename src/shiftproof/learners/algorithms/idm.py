@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from torch import nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import REGRESSION, Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import memory, steps, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, memory, steps, weight
 from shiftproof.matching.head_gradients import gradients_of
-from shiftproof.matching.term import (
-    MatchingTerm,
-    MatchInputs,
-    gradients,
-    representations,
-    with_penalties,
-)
+from shiftproof.matching.term import MatchingTerm, MatchInputs, with_penalties
 
 
 @ALGORITHMS.register("idm")
@@ -95,8 +86,8 @@ class IDM(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the terms of the loss."""
         h = self.hparams
         by_class = h.match_within == "class"
         if by_class and self.task.kind == REGRESSION:
@@ -106,14 +97,14 @@ class IDM(ERM):
         self.terms: dict[str, MatchingTerm] = {}
         if h.match_gradients:
             self.terms["gradient"] = MatchingTerm(
-                gradients, h.gradient_weight, h.gradient_warmup, h.gradient_ema,
+                "gradients", h.gradient_weight, h.gradient_warmup, h.gradient_ema,
                 order=h.order, trim=h.trim, variant=h.variant,
             )  # fmt: skip
             if h.variant == "authors":  # the authors' code has no t₂
                 self.optimizer_restarts = frozenset({self.terms["gradient"].start})
         if h.match_representations:
             self.terms["representation"] = MatchingTerm(
-                representations, h.representation_weight, h.representation_warmup,
+                "representations", h.representation_weight, h.representation_warmup,
                 h.representation_ema, order=h.order, variant=h.variant, by_class=by_class,
             )  # fmt: skip
         self.registered = nn.ModuleDict(self.terms)  # so that their moving averages are saved

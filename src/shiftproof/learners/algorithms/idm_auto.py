@@ -31,9 +31,7 @@ from scipy.stats import chi2, t as student
 from torch import Tensor, nn
 
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, HeldOut, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import memory, steps, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, HeldOut, Losses, memory, steps, weight
 from shiftproof.learners.algorithms.trained_copy import interpolate, state_of
 from shiftproof.matching.head_gradients import LinearGradients, gradients_of
 from shiftproof.matching.match import MovingMatch
@@ -216,8 +214,8 @@ class IDMAuto(ERM):
     # The slopes at the start of matching; None while it trains as ERM.
     before: Slopes | None = None
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the matching, and what `look` stores."""
         self.match = MovingMatch(self.hparams.gradient_ema, corrected=True)
         self.averaged = 0  # updates in the mean
         # The weights at the start of matching, and their mean over its second half.

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from shiftproof.core.space import Float
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import Outputs
-from shiftproof.learners.algorithms.hparams import weight
-from shiftproof.learners.algorithms.penalised_risk import PenalisedRisk
+from shiftproof.learners.algorithms import ALGORITHMS, Outputs, PenalisedRisk, weight
 from shiftproof.penalties.formulas import gradient_spread
 
 

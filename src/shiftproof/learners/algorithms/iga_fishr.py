@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import memory, steps, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, memory, steps, weight
 from shiftproof.matching.head_gradients import head_gradients
 from shiftproof.penalties.formulas import MovingAverage, gradient_spread, variance_across_domains
 
@@ -51,8 +48,8 @@ class IGAFishr(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the moving average of the variances."""
         self.average_variance = MovingAverage(self.hparams.variance_ema, corrected=True)
 
     def objective(self, batch: Batch) -> Losses:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import Outputs
-from shiftproof.learners.algorithms.penalised_risk import AnnealedPenalty
+from shiftproof.learners.algorithms import ALGORITHMS, AnnealedPenalty, Outputs
 from shiftproof.penalties.formulas import irm_penalty
 
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.adam import Adam
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import rate, steps
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, rate, steps
 
 
 @ALGORITHMS.register("lp-ft")
@@ -50,10 +47,10 @@ class LPFT(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the head's own Adam."""
         h = self.hparams
-        self.optimizers["head"] = Adam(self.head.parameters(), h.head_lr, h.weight_decay)
+        self.optimizers["head"] = self.adam(self.head.parameters(), h.head_lr, h.weight_decay)
 
     @property
     def probes(self) -> bool:

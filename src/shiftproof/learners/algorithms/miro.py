@@ -15,9 +15,7 @@ from torch import Tensor, nn
 from shiftproof.core.space import Choice, hparam
 from shiftproof.core.tensors import widened
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, weight
 
 SMALLEST_VARIANCE = 1e-5
 
@@ -95,8 +93,8 @@ class MIRO(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the oracle, a copy of the featurizer, and a variance for each channel."""
         self.oracle = copy.deepcopy(self.featurizer).requires_grad_(False).eval()
         dtype = next((w.dtype for w in self.featurizer.parameters()), None)
         one = torch.zeros(1, *self.task.input_shape, dtype=dtype)

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses
 from shiftproof.penalties.formulas import beta_weights, mix
 
 

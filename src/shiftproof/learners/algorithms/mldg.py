@@ -12,9 +12,7 @@ from torch.func import functional_call
 
 from shiftproof.core.space import Choice, Float, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, weight
 
 
 @ALGORITHMS.register("mldg")

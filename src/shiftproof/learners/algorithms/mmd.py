@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.algorithms.coral import CORAL
 from shiftproof.penalties.formulas import mmd
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.space import Choice, hparam
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses
 from shiftproof.penalties.formulas import MovingAverage
 
 
@@ -56,10 +54,10 @@ class MTL(ERM):
 
     hparams: Hparams
 
-    def __init__(
-        self, task: Task, featurizer: nn.Module, head: nn.Module, *args: Any, **kwargs: Any
-    ) -> None:
-        super().__init__(task, featurizer, with_doubled_input(head), *args, **kwargs)
+    def setup(self) -> None:
+        """Double the input of the head."""
+        self.head = with_doubled_input(self.head)
+        self.reset_optimizer()
         self.embeddings = MovingAverage(1 - self.hparams.ema)
 
     def objective(self, batch: Batch) -> Losses:

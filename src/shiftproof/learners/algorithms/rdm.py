@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from shiftproof.core.space import Float, Int, hparam
+from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import rate, steps, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, rate, steps, weight
+from shiftproof.learners.algorithms.hparams import samples
 from shiftproof.penalties.formulas import INVERSE_WIDTHS, mmd, variance_within_domains
 
 # The kernels of MMD and a wider one, as published.
@@ -66,11 +65,8 @@ class RDM(ERM):
     class Hparams(ERM.Hparams):
         """λ, μ, when they take effect, and the learning rate from then on."""
 
-        batch_size: int = hparam(
-            64,
-            Int(3, 9, base=2),
+        batch_size: int = samples(
             regimes={"large-image": (88, Int(70, 100)), "huge-image": (40, Int(30, 60))},
-            within=(0, 1e9),
             help="samples per domain and step, at least 2; 0 takes the whole domain",
         )
         penalty_weight: float = weight(

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+
+from torch import Tensor
 
 from shiftproof.core.space import Float, Int
-from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms import ALGORITHMS, AnnealedPenalty, Outputs
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
 from shiftproof.matching.match import MovingMatch
 
 
 @ALGORITHMS.register("rdm-pdm")
-class RDMPDM(ERM):
+class RDMPDM(AnnealedPenalty):
     """Match the distributions of risks across domains: L_E + λ PDM(ℓ¹ … ℓᵐ; γ).
 
     The risks ℓⁱ [b] of domain i's samples are sorted and matched across domains (`matching.pdm`).
@@ -30,10 +29,10 @@ class RDMPDM(ERM):
 
     family = "predictor"
     paper = "Dong et al. (2024)"
-    weighs_samples = True
+    early_weight = 0.0
 
     @dataclass(frozen=True)
-    class Hparams(ERM.Hparams):
+    class Hparams(AnnealedPenalty.Hparams):
         """λ, its warm-up and γ."""
 
         penalty_weight: float = weight(
@@ -44,16 +43,12 @@ class RDMPDM(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.optimizer_restarts = frozenset({self.hparams.anneal_steps})
+    def setup(self) -> None:
+        """Add the matching."""
         self.match = MovingMatch(self.hparams.ema, corrected=True)
 
-    def objective(self, batch: Batch) -> Losses:
-        """Return L_E, plus the penalty after the warm-up."""
-        risks = self.sample_loss.risk(self.head(self.features(batch)), batch.y)
-        risk = batch.weighted(risks).mean()
-        penalty = self.match(risks.unsqueeze(-1))
-        matched = self.updates >= self.hparams.anneal_steps
-        total = risk + self.hparams.penalty_weight * penalty if matched else risk
-        return Losses(total, {"risk": risk, "penalty": penalty})
+    def penalty(self, outputs: Outputs) -> Tensor:
+        """Return the PDM of the risks, without the weights of samples."""
+        risks = self.sample_loss.risk(outputs.logits, outputs.labels)
+        penalty: Tensor = self.match(risks.unsqueeze(-1))
+        return penalty

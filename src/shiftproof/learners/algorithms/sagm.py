@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from shiftproof.core.space import Float, hparam
-from shiftproof.learners.algorithms.base import ALGORITHMS
+from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.learners.algorithms.sam import SAM, ascent
 
 

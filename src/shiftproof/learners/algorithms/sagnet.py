@@ -14,17 +14,14 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.adam import Adam
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, weight
 from shiftproof.penalties.formulas import mix
 
 EPSILON = 1e-5
@@ -119,12 +116,11 @@ class SagNet(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the head that sees only styles."""
         self.style_head = newly_initialised(self.head)
-        self.optimizers["style"] = Adam(
-            self.style_head.parameters(), lr=self.hparams.lr, weight_decay=self.hparams.weight_decay
-        )
+        weights = self.style_head.parameters()
+        self.optimizers["style"] = self.adam(weights, self.hparams.lr, self.hparams.weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
         """Return the risk of the content head on features with mixed style."""

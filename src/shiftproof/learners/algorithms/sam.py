@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms import ALGORITHMS, ERM
 
 # Smaller than any relevant gradient norm; avoids division by zero for a zero gradient.
 TINY = 1e-12

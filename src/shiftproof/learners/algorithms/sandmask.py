@@ -8,9 +8,8 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.space import Float, hparam
+from shiftproof.learners.algorithms import ALGORITHMS, share
 from shiftproof.learners.algorithms.andmask import ANDMask, sign_agreement
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.hparams import share
 
 # The published code's value for an undefined mask entry.
 NEGLIGIBLE = 1e-17

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,8 +10,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses
 from shiftproof.penalties.formulas import beta_weights, mix
 
 FEATURE_SHARE = 0.3
@@ -92,8 +90,8 @@ class SelfReg(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add the projection network."""
         self.projection = projection_network(self.num_features)
         if not self.hparams.match_upstream:
             projection_weights = list(self.projection.parameters())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import Any, Self
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -23,8 +23,9 @@ class TrainedCopy(LPFT):
     weighs_samples = True
     divides_batches = False  # training uses `trained`, not `featurizer`
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Copy the network: the copy predicts."""
+        super().setup()
         # The optimisers hold the weights of the given network, so that network is trained.
         self.trained = nn.Sequential(self.featurizer, self.head)
         self.featurizer, self.head = copy.deepcopy(self.trained).requires_grad_(False)

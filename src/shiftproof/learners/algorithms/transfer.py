@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -13,9 +12,7 @@ from torch.func import functional_call
 
 from shiftproof.core.space import Choice, Float, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import rate, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, rate, weight
 
 
 def onto_ball(points: Sequence[Tensor], centre: Sequence[Tensor], radius: float) -> list[Tensor]:
@@ -74,8 +71,8 @@ class Transfer(ERM):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Copy the head: the copy is the adversary."""
         # Without gradients: Adam does not train it, and `ascend` computes its own gradients.
         self.adversary = copy.deepcopy(self.head).requires_grad_(False)
 

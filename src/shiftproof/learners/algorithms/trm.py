@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,9 +11,7 @@ from torch.func import functional_call
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM
-from shiftproof.learners.algorithms.hparams import rate, size, steps, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, rate, size, steps, weight
 from shiftproof.learners.algorithms.sagnet import newly_initialised
 
 # If an element of the sum is larger than this, the series is taken to diverge.
@@ -92,8 +89,8 @@ class TRM(ERM):
     hparams: Hparams
     alpha: Tensor
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Add a head for each domain and the weights α."""
         domains = self.task.num_domains
         # Without gradients: no optimiser trains them, and each step computes its own gradients.
         self.predictors = nn.ModuleList(newly_initialised(self.head) for _ in range(domains))

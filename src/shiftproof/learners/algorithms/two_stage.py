@@ -9,9 +9,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
-from shiftproof.learners.algorithms.erm import ERM, Outputs
-from shiftproof.learners.algorithms.hparams import decay, rate, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, Outputs, decay, rate, weight
 from shiftproof.matching.head_gradients import gradients_of, head_gradients
 from shiftproof.matching.levels import check_trim
 from shiftproof.matching.pdm import pdm

@@ -9,12 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, Float, hparam
-from shiftproof.core.types import Batch, Task
-from shiftproof.learners.algorithms.adam import Adam
-from shiftproof.learners.algorithms.base import ALGORITHMS, Losses
+from shiftproof.core.types import Batch
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, Outputs, rate, share, weight
 from shiftproof.learners.algorithms.discriminator import Discriminator
-from shiftproof.learners.algorithms.erm import ERM, Outputs
-from shiftproof.learners.algorithms.hparams import rate, share, weight
 
 WIDTH = 100
 LEAK = 0.01
@@ -74,31 +71,22 @@ class URM(ERM):
 
     hparams: Hparams
 
-    def __init__(
-        self,
-        task: Task,
-        featurizer: nn.Module,
-        head: nn.Module,
-        hparams: Hparams,
-        generator: torch.Generator,
-    ) -> None:
-        activation, *interval = ACTIVATIONS[hparams.feature_activation]
-        super().__init__(task, nn.Sequential(featurizer, activation()), head, hparams, generator)
-        self.interval = interval
+    def setup(self) -> None:
+        """Add the activation of the features and the discriminator."""
+        h = self.hparams
+        activation, *self.interval = ACTIVATIONS[h.feature_activation]
+        self.featurizer = nn.Sequential(self.featurizer, activation())
         self.discriminator = Discriminator(
             self.num_features,
             1,
             width=WIDTH,
-            depth=hparams.discriminator_hidden_layers + 2,
+            depth=h.discriminator_hidden_layers + 2,
             dropout=0.0,
-            generator=generator,
+            generator=self.generator,
             leak=LEAK,
         )
-        self.optimizers["discriminator"] = Adam(
-            self.discriminator.parameters(),
-            lr=hparams.discriminator_lr,
-            weight_decay=hparams.weight_decay,
-        )
+        weights = self.discriminator.parameters()
+        self.optimizers["discriminator"] = self.adam(weights, h.discriminator_lr, h.weight_decay)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E + λ mean B(δ(z), 1), the loss of the network."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import Any
 
 from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms.base import ALGORITHMS
-from shiftproof.learners.algorithms.hparams import share, steps
+from shiftproof.learners.algorithms import ALGORITHMS, share, steps
 from shiftproof.learners.algorithms.lp_ft import LPFT
 from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
 
@@ -41,8 +39,9 @@ class WiSEFT(TrainedCopy):
 
     hparams: Hparams
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def setup(self) -> None:
+        """Copy the weights θ₀."""
+        super().setup()
         self.start = copy.deepcopy(self.trained).requires_grad_(False)
 
     def follow(self, batch: Batch) -> None:
