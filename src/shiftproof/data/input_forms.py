@@ -127,10 +127,10 @@ class TableForm(InputForm):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fitted columns as JSON values."""
-        set_ones: dict[str, Any] = {"raw": True} if self.raw else {}
+        changed: dict[str, Any] = {"raw": True} if self.raw else {}
         if self.standardize != NONE:
-            set_ones["standardize"] = self.standardize
-        return {"kind": self.kind, **self.columns.to_json(), **set_ones}
+            changed["standardize"] = self.standardize
+        return {"kind": self.kind, **self.columns.to_json(), **changed}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> TableForm:
@@ -153,9 +153,8 @@ class ImageForm(InputForm):
 
     def read(self, raw: Sequence[str | Path] | Any, progress: Progress = silent) -> Inputs:
         """Convert paths of image files, or an array of pixels [n, 3, size, size]."""
-        if isinstance(raw, TensorLike) or (
-            isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"
-        ):
+        pixels = isinstance(raw, np.ndarray) and raw.dtype.kind in "biufc"
+        if isinstance(raw, TensorLike) or pixels:
             return TensorForm(self.input_shape).read(raw)
         records = scan([Path(path).expanduser() for path in raw], progress)
         for record in records:

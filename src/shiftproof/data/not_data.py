@@ -8,14 +8,6 @@ from pathlib import Path
 from shiftproof.core.errors import DataError
 from shiftproof.data.images.walk import SUFFIXES
 
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]+://", re.IGNORECASE)
-
-
-def refuse_address(data: str) -> None:
-    """Raise if `data` is a URL."""
-    if _ADDRESS.match(data):
-        raise DataError(f"{data} is an address; download the file, and give its path")
-
 
 def require_data(data: str) -> Path:
     """Return the path of `data`, or raise an error that says what to pass instead.
@@ -37,7 +29,8 @@ def require_data(data: str) -> Path:
 
 def require_path(data: str) -> Path:
     """Return the path of `data`; raise if it does not exist and cannot be a dataset name."""
-    refuse_address(data)
+    if re.match(r"[a-z][a-z0-9+.-]+://", data, re.IGNORECASE):
+        raise DataError(f"{data} is an address; download the file, and give its path")
     path = Path(data).expanduser()
     if not path.exists() and (len(path.parts) > 1 or path.suffix):
         raise DataError(f"no such file or folder: {data}")

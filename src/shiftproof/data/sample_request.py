@@ -66,7 +66,16 @@ class SampleRequest:
             )
             raise InvalidValue(f"`options` are for dataset names, {what}")
         if not isinstance(self.data, str):
-            return [self._frame(self.data, form)]
+            if not is_frame(self.data):
+                raise DataError(
+                    f"`data` must be a path or a data frame, not {type(self.data).__name__}; arrays"
+                    " and lists of image files are for the model's own `predict`"
+                )
+            if isinstance(form, ImageForm):
+                raise DataError(
+                    f"the model takes images, not {FRAME}: pass a folder or a list of them"
+                )
+            return [self._rows(as_table(self.data, FRAME), FRAME, form)]
         path = require_path(self.data)
         if not path.exists():
             raise DataError(f"no such file or folder: {self.data}")
@@ -88,16 +97,6 @@ class SampleRequest:
             )
         return [self._rows(read_table(path), path.name, form)]
 
-    def _frame(self, frame: Any, form: InputForm) -> Samples:
-        if not is_frame(frame):
-            raise DataError(
-                f"`data` must be a path or a data frame, not {type(frame).__name__}; arrays and"
-                " lists of image files are for the model's own `predict`"
-            )
-        if isinstance(form, ImageForm):
-            raise DataError(f"the model takes images, not {FRAME}: pass a folder or a list of them")
-        return self._rows(as_table(frame, FRAME), FRAME, form)
-
     def _rows(self, rows: pa.Table, table: str, form: InputForm) -> Samples:
         inputs = self._inputs(rows, table, form)
         notes: tuple[str, ...] = ()
@@ -108,6 +107,8 @@ class SampleRequest:
     def _described(self, rows: pa.Table, table: str, count: int) -> Samples:
         """Return the names, labels and domains of a table's rows, without inputs."""
 
+        import pandas as pd
+
         def texts(role: str) -> list[str | None]:
             column = column_name(rows.column_names, table, role, self._column(role))
             return cells_of(rows, column).text_list
@@ -115,7 +116,9 @@ class SampleRequest:
         names: dict[str, Sequence[Any]] = {"row": range(1, count + 1)}
         for given in self.keep:
             column = column_name(rows.column_names, table, "keep", given)
-            names[column] = _python_values(rows.column(column))
+            # Whole numbers stay whole, also beside missing ones.
+            whole = {pa.int64(): pd.Int64Dtype()}
+            names[column] = rows.column(column).to_pandas(types_mapper=whole.get).tolist()
         labels = texts("label") if self.labelled else None
         domains = None
         plain = "by" not in self.usual  # with `by`, the column holds e.g. dates, not domains
@@ -151,7 +154,16 @@ class SampleRequest:
                 raise DataError(f"{path} is one image, without a label; pass DIR/domain/class/*")
             paths = [path]
         else:
-            paths, described = self._manifest(path)
+            table = read_table(path)
+            column = column_name(table.column_names, path.name, "image", self._column("image"))
+            codes, _ = cells_of(table, column).texts
+            if (codes < 0).any():
+                row = int(np.flatnonzero(codes < 0)[0]) + 1
+                raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
+            values = [str(value).strip() for value in table.column(column).to_pylist()]
+            root, _ = image_root(path, values[:1])
+            paths = [root / value for value in values]
+            described = self._described(table, path.name, len(table))
             labels, domains = described.labels, described.domains
             names = {name: described.names[name] for name in self.keep}
         records = scan(paths, progress)
@@ -169,19 +181,6 @@ class SampleRequest:
         samples = Samples(files, {"path": path_names, **names}, labels, domains, tuple(notes))
         return samples.take(readable)
 
-    def _manifest(self, path: Path) -> tuple[list[Path], Samples]:
-        """Return the paths of the images in a manifest, and their names, labels and domains."""
-        table = read_table(path)
-        column = column_name(table.column_names, path.name, "image", self._column("image"))
-        codes, _ = cells_of(table, column).texts
-        if (codes < 0).any():
-            row = int(np.flatnonzero(codes < 0)[0]) + 1
-            raise DataError(f"column {quoted(column)} of {path.name} has no path in row {row}")
-        values = [str(value).strip() for value in table.column(column).to_pylist()]
-        root, _ = image_root(path, values[:1])
-        described = self._described(table, path.name, len(table))
-        return [root / value for value in values], described
-
     def _array(self, path: Path, form: InputForm) -> Samples:
         arrays = array_samples(
             path, self.label, self.domain, usual=self.usual, labelled=self.labelled
@@ -196,13 +195,10 @@ class SampleRequest:
         else:
             given: dict[str, Any] = {"table": path.name} if isinstance(form, TableForm) else {}
             inputs = form.read(arrays.images, **given)
-        usual = {"label": arrays.label, "domain": arrays.domain, "by": self.usual.get("by")}
-        request = replace(
-            self,
-            label=None,
-            domain=None if self.domain is None else arrays.domain,
-            usual={role: name for role, name in usual.items() if name is not None},
-        )
+        # With `by`, the domains of the training data are e.g. periods of the dates in its array.
+        plain = self.domain is not None or "by" not in self.usual
+        domain = arrays.domain if plain else None
+        request = replace(self, label=arrays.label, domain=domain, usual={})
         return replace(request._described(arrays.table, path.name, arrays.size), inputs=inputs)
 
     def _inputs(self, rows: pa.Table, table: str, form: InputForm) -> Inputs:
@@ -248,25 +244,12 @@ class SampleRequest:
         parts = []
         for domain in dataset.domains:
             x = domain.given.x
+            inputs = x if isinstance(x, LazyInputs) else as_ready(domain.rows())
             labels = [dataset.classes[label] for label in domain.label_array.tolist()]
-            parts.append(
-                Samples(
-                    x if isinstance(x, LazyInputs) else as_ready(domain.rows()),
-                    {"row": range(1, len(domain) + 1)},
-                    labels if self.labelled else None,
-                    [domain.name] * len(domain),
-                )
-            )
+            known = labels if self.labelled else None
+            names = {"row": range(1, len(domain) + 1)}
+            parts.append(Samples(inputs, names, known, [domain.name] * len(domain)))
         return parts
-
-
-def _python_values(column: pa.ChunkedArray) -> list[Any]:
-    """Return cells as Python values; whole numbers stay whole, also beside missing ones."""
-    import pandas as pd
-
-    whole = {pa.int64(): pd.Int64Dtype()}
-    values: list[Any] = column.to_pandas(types_mapper=whole.get).tolist()
-    return values
 
 
 def _described_form(form: InputForm) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import resources
@@ -74,10 +74,10 @@ class ImageBenchmark(ImageView, LibraryDataset):
         dataset = image_dataset(
             self.name, samples, self, classes=card.classes, notes=notes, progress=progress
         )
-        place = {domain: position for position, domain in enumerate(card.counts)}
+        position = list(card.counts).index
         return replace(
             dataset,
-            domains=tuple(sorted(dataset.domains, key=lambda domain: place[domain.name])),
+            domains=tuple(sorted(dataset.domains, key=lambda domain: position(domain.name))),
             regime=card.regime,
             backbone=card.backbone,
             eval_every=card.eval_every,
@@ -90,24 +90,24 @@ def find_by_folders(folders: Sequence[Path], card: DatasetCard, progress: Progre
     A domain is a folder with its name that contains a class folder; names are compared by letters
     and digits, ignoring case.  Two folders for one domain or class are an error.
     """
-    domains, classes = _by_key(card.counts), _by_key(card.classes)
-    places: dict[str, Path] = {}
+    domains = {letters_of(name): name for name in card.counts}
+    classes = {letters_of(name): name for name in card.classes}
+    domain_folders: dict[str, Path] = {}
     for folder in folders:
-        for place in _domain_folders(folder, domains, classes, DEEPEST):
-            domain = domains[letters_of(place.name)]
-            _assign(places, domain, place, f"domain {domain}")
+        for path in _domain_folders(folder, domains, classes, DEEPEST):
+            domain = domains[letters_of(path.name)]
+            _assign(domain_folders, domain, path, f"domain {domain}")
     samples: list[LabelledPath] = []
     notes = []
     for domain in card.counts:
-        if domain not in places:
+        if domain not in domain_folders:
             continue
         progress(f"finding images of {domain}", len(samples), sum(card.counts.values()))
-        labelled: dict[str, Path] = {}
+        class_folders: dict[str, Path] = {}
         foreign = []
-        for folder in subfolders(places[domain]):
-            if letters_of(folder.name) in classes:
-                label = classes[letters_of(folder.name)]
-                _assign(labelled, label, folder, f"class {label} of {domain}")
+        for folder in subfolders(domain_folders[domain]):
+            if label := classes.get(letters_of(folder.name)):
+                _assign(class_folders, label, folder, f"class {label} of {domain}")
             else:
                 foreign.append(folder.name)
         if foreign:
@@ -115,13 +115,13 @@ def find_by_folders(folders: Sequence[Path], card: DatasetCard, progress: Progre
                 f"{domain}: left out folders of unknown classes ({listed(foreign, most=5)})"
             )
         for label in card.classes:
-            if label in labelled:
-                samples += [LabelledPath(p, label, domain) for p in images_in(labelled[label])]
+            if label in class_folders:
+                samples += [LabelledPath(p, label, domain) for p in images_in(class_folders[label])]
     return Found(samples, notes)
 
 
 def _domain_folders(
-    folder: Path, domains: Mapping[str, str], classes: Mapping[str, str], deeper: int
+    folder: Path, domains: Collection[str], classes: Collection[str], deeper: int
 ) -> Iterator[Path]:
     inner = subfolders(folder)
     if letters_of(folder.name) in domains and any(
@@ -133,32 +133,28 @@ def _domain_folders(
             yield from _domain_folders(path, domains, classes, deeper - 1)
 
 
-def _assign(places: dict[str, Path], name: str, place: Path, what: str) -> None:
-    if name in places:
+def _assign(folders: dict[str, Path], name: str, path: Path, what: str) -> None:
+    if (first := folders.setdefault(name, path)) != path:
         raise DataError(
-            f"two folders for the {what}: {places[name]} and {place}; import a folder that"
-            " holds only one of them"
+            f"two folders for the {what}: {first} and {path}; import a folder that holds only one"
+            " of them"
         )
-    places[name] = place
-
-
-def _by_key(names: Iterable[str]) -> dict[str, str]:
-    return {letters_of(name): name for name in names}
 
 
 def folder_with(files: Sequence[str], folders: Sequence[Path]) -> Path | None:
     """Return the folder that has all these files; two such folders are an error."""
-    places = [
-        place
+    candidates = [
+        path
         for folder in folders
-        for place in folders_below(folder, DEEPEST)
-        if all((place / name).is_file() for name in files)
+        for path in folders_below(folder, DEEPEST)
+        if all((path / name).is_file() for name in files)
     ]
-    if len(places) > 1:
+    if len(candidates) > 1:
         raise DataError(
-            f"two folders have {' and '.join(files)}: {places[0]} and {places[1]}; import one"
+            f"two folders have {' and '.join(files)}: {candidates[0]} and {candidates[1]}; import"
+            " one"
         )
-    return places[0] if places else None
+    return candidates[0] if candidates else None
 
 
 def listed_images(listed: Sequence[LabelledPath], name: str, progress: Progress) -> Found:

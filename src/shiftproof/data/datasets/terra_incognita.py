@@ -71,14 +71,14 @@ class TerraIncognita(ImageBenchmark):
         prepared = find_by_folders(folders, cls.card, progress)
         if prepared.samples:
             return prepared
-        places = [place for folder in folders for place in folders_below(folder, DEEPEST)]
-        annotations = [file for place in places for file in sorted(place.glob("*.json"))]
+        inner = [path for folder in folders for path in folders_below(folder, DEEPEST)]
+        annotations = [file for path in inner for file in sorted(path.glob("*.json"))]
         if not annotations:
             return prepared
         progress("reading annotations", 0, 0)
         labelled = sorted({pair for file in _one_edition(annotations) for pair in _labels(file)})
         wanted = {image for image, _, _ in labelled}
-        paths = _find(wanted, places, progress)
+        paths = _find(wanted, inner, progress)
         samples = [
             LabelledPath(paths[image], label, f"location_{location}")
             for image, location, label in labelled
@@ -99,10 +99,10 @@ def _one_edition(files: Sequence[Path]) -> list[Path]:
     if subset:
         return list(subset.values())
     if len(whole) != 1:
-        found = ", ".join(str(file) for file in files[:3])
         raise DataError(
             "expected the annotations of Caltech Camera Traps (eccv_18_annotation_files/*.json, or"
-            f" one caltech_images_….json), but found {found}"
+            f" one caltech_images_….json), but found"
+            f" {', '.join(map(str, files[:3]))}"
         )
     return whole
 
@@ -124,9 +124,6 @@ def _find(names: set[str], folders: Sequence[Path], progress: Progress) -> dict[
     for folder in folders:
         progress("finding images", len(paths), len(names))
         for path in images_in(folder):
-            if path.name not in names:
-                continue
-            if path.name in paths:
-                raise DataError(f"two images have the same name: {paths[path.name]} and {path}")
-            paths[path.name] = path
+            if path.name in names and (first := paths.setdefault(path.name, path)) != path:
+                raise DataError(f"two images have the same name: {first} and {path}")
     return paths

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -162,19 +161,18 @@ def image_dataset(
     names the number to predict.
     """
     records = scan([sample.path for sample in samples], progress)
-    readable = [(s, r) for s, r in zip(samples, records, strict=True) if r.readable]
-    broken = [(s, r) for s, r in zip(samples, records, strict=True) if not r.readable]
-    domain_names = sorted({sample.domain for sample in samples})
+    pairs = list(zip(samples, records, strict=True))
     class_names = () if targets else tuple(classes or sorted({s.label for s in samples}))
+    codes = {label: code for code, label in enumerate(class_names)}
     domains = []
-    for domain in domain_names:
-        images = [(s, r) for s, r in readable if s.domain == domain]
+    for domain in sorted({sample.domain for sample in samples}):
+        images = [(s, r) for s, r in pairs if s.domain == domain and r.readable]
         if not images:
             raise DataError(
                 f"domain {domain!r} of {name} has no image that can be read; remove the folder or"
                 " replace its files"
             )
-        labels = _labels([sample for sample, _ in images], class_names)
+        labels = np.array([codes[s.label] if codes else s.number for s, _ in images])
         domains.append(Domain(domain, ImageFiles([record for _, record in images], view), labels))
     return DomainDataset(
         name,
@@ -183,43 +181,34 @@ def image_dataset(
         regime="large-image",
         backbone="resnet50",
         eval_every=300,
-        notes=(*notes, *_unreadable(broken), *_missing_classes(domains, class_names)),
+        notes=(*notes, *_unreadable(pairs), *_missing_classes(domains, class_names)),
         targets=tuple(targets),
     )
 
 
-def _labels(samples: Sequence[LabelledPath], classes: Sequence[str]) -> np.ndarray:
-    """Return class indices [n], or numbers [n]."""
-    if classes:
-        position = {label: index for index, label in enumerate(classes)}
-        return np.array([position[sample.label] for sample in samples], dtype=np.int64)
-    return np.array([sample.number for sample in samples], dtype=np.float64)
-
-
-def _unreadable(broken: Sequence[tuple[LabelledPath, ImageRecord]]) -> list[str]:
-    """Return a note for each domain with images that were left out."""
-    counts = Counter(sample.domain for sample, _ in broken)
-    notes = []
-    for domain, count in counts.items():
-        sample, record = next((s, r) for s, r in broken if s.domain == domain)
-        notes.append(
-            f"domain {domain!r}: left out {counted(count, 'image')} that cannot be read, the first"
-            f" {sample.path} ({record.error})"
+def _unreadable(pairs: Sequence[tuple[LabelledPath, ImageRecord]]) -> Iterator[str]:
+    """Yield a note for each domain with images that were left out."""
+    broken: dict[str, list[tuple[LabelledPath, ImageRecord]]] = {}
+    for sample, record in pairs:
+        if not record.readable:
+            broken.setdefault(sample.domain, []).append((sample, record))
+    for domain, images in broken.items():
+        sample, record = images[0]
+        yield (
+            f"domain {domain!r}: left out {counted(len(images), 'image')} that cannot be read, the"
+            f" first {sample.path} ({record.error})"
         )
-    return notes
 
 
-def _missing_classes(domains: Sequence[Domain], classes: Sequence[str]) -> list[str]:
-    notes: list[str] = []
-    for domain in domains if classes else ():
-        present = set(domain.label_array.tolist())
-        missing = [label for index, label in enumerate(classes) if index not in present]
+def _missing_classes(domains: Sequence[Domain], classes: Sequence[str]) -> Iterator[str]:
+    for domain in domains:
+        missing = set(range(len(classes))).difference(domain.label_array.tolist())
         if missing:
-            notes.append(
+            names = [classes[code] for code in sorted(missing)]
+            yield (
                 f"domain {domain.name!r} has no sample of {len(missing)} of {len(classes)} classes"
-                f" ({listed(missing, most=5)})"
+                f" ({listed(names, most=5)})"
             )
-    return notes
 
 
 # The protocol's settings (see training_view).

@@ -32,18 +32,22 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
                 if _is_image(label):
                     loose.append(f"{domain.name}/{label.name}")
                 else:
-                    others[_suffix(label)] += 1
+                    others[label.suffix.lower()] += 1
                 continue
             before = len(samples)
             for path in visible(label):
                 if path.is_dir():
-                    _refuse_deeper_images(folder, path)
+                    for image in images_below(path):
+                        inner = image.relative_to(folder)
+                        raise DataError(
+                            f"{folder} holds {inner}, one level too deep; the layout must be"
+                            f" {LAYOUT}: try {folder / inner.parts[0]}"
+                        )
                 elif _is_image(path):
-                    samples.append(
-                        LabelledPath(path, printable(label.name), printable(domain.name))
-                    )
+                    names = printable(label.name), printable(domain.name)
+                    samples.append(LabelledPath(path, *names))
                 else:
-                    others[_suffix(path)] += 1
+                    others[path.suffix.lower()] += 1
             if len(samples) == before:
                 empty.append(f"{domain.name}/{label.name}")
     if loose:
@@ -60,7 +64,9 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
     if empty := [name for name in empty if name.partition("/")[0] in with_images]:
         notes.append(f"class folders without images: {listed(empty, most=5)}")
     if others:
-        kinds = ", ".join(f"{count} {suffix}" for suffix, count in others.most_common(3))
+        kinds = ", ".join(
+            f"{count} {suffix or 'without suffix'}" for suffix, count in others.most_common(3)
+        )
         notes.append(f"left out {counted(others.total(), 'file')} of other kinds ({kinds})")
     notes += similar_names({sample.domain for sample in samples}, "domains")
     notes += similar_names({sample.label for sample in samples}, "classes")
@@ -69,16 +75,3 @@ def find_images(folder: Path) -> tuple[list[LabelledPath], list[str]]:
 
 def _is_image(path: Path) -> bool:
     return is_image_name(path.name) and not path.is_dir()
-
-
-def _suffix(path: Path) -> str:
-    return path.suffix.lower() or "without suffix"
-
-
-def _refuse_deeper_images(root: Path, folder: Path) -> None:
-    for path in images_below(folder):
-        inner = path.relative_to(root)
-        raise DataError(
-            f"{root} holds {inner}, one level too deep; the layout must be {LAYOUT}:"
-            f" try {root / inner.parts[0]}"
-        )

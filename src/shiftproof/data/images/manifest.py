@@ -51,7 +51,14 @@ def manifest_images(
         if text_of(value) is None:
             nameless.append(row)
             continue
-        samples.append(_labelled(root / str(value), groups, row))  # an absolute path is unchanged
+        path = root / str(value)  # an absolute path is unchanged
+        domain = groups.names[groups.domain[row]]
+        row_label = groups.label[row]
+        samples.append(
+            numbered_path(path, row_label, domain)
+            if groups.targets
+            else LabelledPath(path, groups.classes[row_label], domain)
+        )
     if nameless:
         notes.append(
             f"left out {counted(len(nameless), 'row')} without a path in column {image!r}, the"
@@ -67,14 +74,6 @@ def manifest_images(
             f" first: {missing[0]}); relative paths start at the manifest's folder"
         )
     return samples, notes, groups
-
-
-def _labelled(path: Path, groups: Groups, row: int) -> LabelledPath:
-    """Return an image with the class or the number of its row."""
-    domain = groups.names[groups.domain[row]]
-    if not groups.targets:
-        return LabelledPath(path, groups.classes[groups.label[row]], domain)
-    return numbered_path(path, groups.label[row], domain)
 
 
 def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:

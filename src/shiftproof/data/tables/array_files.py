@@ -70,13 +70,13 @@ def array_samples(
         role: _role_array(arrays, path, role, given, (usual or {}).get(role), labelled)
         for role, given in (("label", label), ("domain", domain))
     }
-    roles = {name: role for role, array in known.items() for name in _parts(array.name, arrays)}
+    roles = {name: role for role, (names, _) in known.items() for name in _parts(names, arrays)}
     inputs = [array for name, array in arrays.items() if name not in roles and array.ndim > 0]
     if not inputs:
         raise DataError(f"{path.name} has no array of inputs, [n, features]")
     count = len(max(inputs, key=lambda array: array.ndim))
-    names = {role: array.name for role, array in known.items()}
-    beside = {array.name: array.file for array in known.values() if array.file}
+    role_names = {role: names for role, (names, _) in known.items()}
+    beside = {name: file for name, file in known.values() if file}
     columns: dict[str, Any] = {}
     images = {}
     for name, array in arrays.items():
@@ -87,7 +87,7 @@ def array_samples(
             continue
         if len(array) != count:
             if role == "domain" and name in beside and domain is None and not labelled:
-                names["domain"] = None
+                role_names["domain"] = None
                 continue
             samples = counted(count, "sample")
             needed = f"the {samples} of {path.name}" if name in beside else samples
@@ -110,14 +110,7 @@ def array_samples(
         raise DataError(f"{path.name} has no samples")
     table = named(list(columns), list(columns.values()), path.name)
     pixels = next(iter(images.values()), None)
-    return ArraySamples(table, count, pixels, names["label"], names["domain"])
-
-
-class _Role(NamedTuple):
-    """The name of the array of labels or domains (several joined by commas), and its file."""
-
-    name: str | None
-    file: str | None = None
+    return ArraySamples(table, count, pixels, role_names["label"], role_names["domain"])
 
 
 def _role_array(
@@ -127,12 +120,15 @@ def _role_array(
     given: str | None,
     usual: str | None,
     labelled: bool,
-) -> _Role:
-    """Find the array of labels or domains; one from a file is added to `arrays` as `role`."""
+) -> tuple[str | None, str | None]:
+    """Return the names of the arrays of labels or domains, joined by commas, and their file.
+
+    An array from a file is added to `arrays` as `role`.
+    """
     files = [path.with_name(f"{name}.npy") for name in USUAL[role]]
     if given is not None:
         if _parts(given, arrays):
-            return _Role(given)
+            return given, None
         if not given.lower().endswith(".npy"):
             lacking = next(part for part in given.split(",") if part.strip() not in arrays).strip()
             raise DataError(
@@ -147,15 +143,15 @@ def _role_array(
         if not files[0].is_file():
             raise DataError(f"no such file: {given}")
     elif path.suffix.lower() == ".npz":
-        names = (*([usual] if usual else []), *USUAL[role])
-        return _Role(next((name for name in names if _parts(name, arrays)), None))
+        names = (usual, *USUAL[role])
+        return next((name for name in names if _parts(name, arrays)), None), None
     elif role == "label" and not labelled:
-        return _Role(None)
+        return None, None
     file = next((file for file in files if file.is_file() and file != path), None)
     if file is None:
-        return _Role(None)
+        return None, None
     (arrays[role],) = read_arrays(file).values()
-    return _Role(role, file.name)
+    return role, file.name
 
 
 def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
@@ -172,20 +168,14 @@ def _parts(names: str | None, arrays: Mapping[str, np.ndarray]) -> list[str]:
 
 def _entries(array: np.ndarray, role: str, where: str) -> np.ndarray:
     """Return labels or domains as [n]."""
-    if array.ndim == 0:
-        raise DataError(f"{where} is a single value; {role}s must be [n], one entry per sample")
-    if array.ndim == 2 and 1 in array.shape:
+    if array.ndim == 1 or (array.ndim == 2 and 1 in array.shape):
         return array.reshape(-1)
     if role == "label" and is_one_hot(array):
         raise DataError(
             f"{where} holds classes as one-hot rows: save y.argmax(axis=1), one entry per sample"
         )
-    if array.ndim == 1:
-        return array
-    raise DataError(
-        f"{where} is {array.dtype} of shape {array.shape}; {role}s must be [n], one entry per"
-        " sample"
-    )
+    what = f"{array.dtype} of shape {array.shape}" if array.ndim else "a single value"
+    raise DataError(f"{where} is {what}; {role}s must be [n], one entry per sample")
 
 
 # An archive that unpacks to more than SMALL bytes may unpack to at most MOST_RATIO times its size.
@@ -198,8 +188,7 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
         with open(path, "rb") as file:
             if path.suffix.lower() == ".npy":
                 return {path.stem: _read(file, path.name)}
-            with zipfile.ZipFile(file) as archive:
-                return _members(archive, path)
+            return _members(zipfile.ZipFile(file), path)
     except DataError:
         raise
     except Exception as error:  # a crafted header can make the libraries fail in many ways
@@ -218,7 +207,7 @@ def _members(archive: zipfile.ZipFile, path: Path) -> dict[str, np.ndarray]:
             f"{path} unpacks to more than {MOST_RATIO} times its own size, as a file made to fill"
             " the memory would; if you trust it, write it again with numpy.savez"
         )
-    arrays: dict[str, np.ndarray] = {}
+    arrays = {}
     for info in members:
         name = info.filename.removesuffix(".npy")
         with archive.open(info) as stream:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted
@@ -202,10 +201,8 @@ def _numbers_as_text(codes: np.ndarray, values: list[str], name: str) -> list[st
 
 def _counts_rows(cells: Cells) -> bool:
     """Whether a column holds n consecutive whole numbers once each, like an index."""
-    rows, array = len(cells), cells.array
-    if rows <= FEW or array.null_count or not pa.types.is_integer(array.type):
+    array = cells.array
+    if len(array) <= FEW or array.null_count or not pa.types.is_integer(array.type):
         return False
-    bounds = pc.min_max(array).as_py()
-    return bool(
-        bounds["max"] - bounds["min"] == rows - 1 and pc.count_distinct(array).as_py() == rows
-    )
+    numbers = np.asarray(array)
+    return bool(np.ptp(numbers) == len(numbers) - 1 and len(np.unique(numbers)) == len(numbers))

@@ -58,12 +58,11 @@ def _require_domains(column: Cells, table: str) -> None:
     if column.holds != "number":
         return
     codes, names = column.texts
-    counts = dict(zip(names, np.bincount(codes[codes >= 0]).tolist(), strict=True))
-    rare = sum(count < RARE for count in counts.values())
-    if len(counts) > MANY and 4 * rare >= len(counts):
-        ordered = sorted(counts, key=float)
+    rare = int((np.bincount(codes[codes >= 0]) < RARE).sum())
+    if len(names) > MANY and 4 * rare >= len(names):
+        ordered = sorted(names, key=float)
         raise DataError(
-            f"the domain column {quoted(column.name)} of {table} has {len(counts)} distinct"
+            f"the domain column {quoted(column.name)} of {table} has {len(names)} distinct"
             f" numbers, {ordered[0]} to {ordered[-1]}, {rare} of them in fewer than {RARE} rows;"
             ' set `by="value"` if each number is a domain, or `by=5` to group them into 5 bins'
         )
@@ -82,9 +81,7 @@ def _by(column: Cells, table: str, by: str | int | None) -> list[str | None]:
     where = f"the domain column {quoted(column.name)} of {table}"
     if by is None or by == VALUE:
         return column.text_list
-    if by in PERIODS:
-        return _periods(column, where, str(by))
-    return _bins(column, where, int(by))
+    return _periods(column, where, str(by)) if by in PERIODS else _bins(column, where, int(by))
 
 
 def _periods(column: Cells, where: str, by: str) -> list[str | None]:
@@ -104,16 +101,10 @@ def _periods(column: Cells, where: str, by: str) -> list[str | None]:
     if getattr(dates.dt, "tz", None) is not None:
         dates = dates.dt.tz_localize(None)
     period = dates.dt.to_period({"year": "Y", "quarter": "Q", "month": "M"}[by])
-    return [None if text in ("NaT", "nan") else _spelled(text) for text in map(str, period)]
-
-
-def _spelled(period: str) -> str:
-    """Return a period as people write it.
-
-    >>> _spelled("2021Q3"), _spelled("2021-07")
-    ('2021-Q3', '2021-07')
-    """
-    return f"{period[:4]}-{period[4:]}" if "Q" in period else period
+    # "2021Q3" is spelled 2021-Q3.
+    return [
+        None if text in ("NaT", "nan") else text.replace("Q", "-Q") for text in map(str, period)
+    ]
 
 
 def _bins(column: Cells, where: str, count: int) -> list[str | None]:
@@ -137,19 +128,17 @@ def _bins(column: Cells, where: str, count: int) -> list[str | None]:
 def _pooled(names: Sequence[str | None], pool_below: int) -> tuple[list[str | None], list[str]]:
     counts = Counter(name for name in names if name is not None)
     order = sorted(counts, key=lambda name: (counts[name], name))
-    small = [name for name in order if counts[name] < pool_below]
-    if not small or len(order) < 3:
+    # The domains below the limit, and as many more as make the pooled one large enough.
+    size = sum(counts[name] < pool_below for name in order)
+    while 0 < size < len(order) and sum(counts[name] for name in order[:size]) < pool_below:
+        size += 1
+    if size < 2 or size == len(order):
         return list(names), []
-    larger = [name for name in order if name not in small]
-    while sum(counts[name] for name in small) < pool_below and larger:
-        small.append(larger.pop(0))
-    if len(small) < 2 or not larger:
-        return list(names), []
+    small = set(order[:size])
     pooled = f"{POOLED} ({len(small)})"
     rows = sum(counts[name] for name in small)
     note = (
         f"pooled the {len(small)} smallest domains ({counted(rows, 'row')}) as {pooled!r}, because"
         f" some have fewer than {pool_below} rows"
     )
-    pooled_names = set(small)
-    return [pooled if name in pooled_names else name for name in names], [note]
+    return [pooled if name in small else name for name in names], [note]

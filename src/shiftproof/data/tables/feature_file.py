@@ -111,9 +111,8 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
                     f"{path.name} has one class only, {quoted(classes[label[0]])}; at least two are"
                     " needed"
                 )
-        extra = np.zeros(len(table), dtype=bool)
-        if EXTRA in table.column_names:
-            extra = table.column(EXTRA).to_numpy()
+        has_extra = EXTRA in table.column_names
+        extra = table.column(EXTRA).to_numpy() if has_extra else np.zeros(len(table), dtype=bool)
         if extra.dtype != bool:
             raise DataError(f"column {quoted(EXTRA)} of {path.name} must be true or false")
         if extra.all():

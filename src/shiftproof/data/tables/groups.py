@@ -106,9 +106,12 @@ def grouped(
         labels, classes = _renumbered(np.where(complete, labels, -1), classes)
         _require("class", classes, 2, complete, table)
     _require("domain", names, fewest_domains, complete, table)
-    if amounts:
-        _require_two_numbers(labels[complete], label.name, table)
-    elif one_to_one(labels[complete], codes[complete]):
+    if amounts and (labels[complete] == (first := labels[complete][0])).all():
+        raise DataError(
+            f"the label column {quoted(label.name)} of {table} has one value only, {first:g}, in"
+            f" {counted(int(complete.sum()), 'row')}; at least two are needed"
+        )
+    if not amounts and one_to_one(labels[complete], codes[complete]):
         notes.append(
             "each domain has one class of its own, so the domain determines the label exactly;"
             " check the label and domain columns"
@@ -123,25 +126,16 @@ def grouped(
     return Groups(tuple(classes), tuple(names), labels, codes, tuple(notes), targets)
 
 
-def _require_two_numbers(numbers: np.ndarray, label: str, table: str) -> None:
-    if (numbers == numbers[0]).all():
-        raise DataError(
-            f"the label column {quoted(label)} of {table} has one value only, {numbers[0]:g}, in"
-            f" {counted(len(numbers), 'row')}; at least two are needed"
-        )
-
-
 def _left_out(unlabelled: np.ndarray, codes: np.ndarray, names: list[str]) -> list[str]:
     """Return notes on rows without a label or a domain."""
     notes = []
     if (unlabelled := unlabelled & (codes >= 0)).any():
-        there, lost = (
-            np.bincount(codes[rows], minlength=len(names)) for rows in (codes >= 0, unlabelled)
-        )
+        rows = np.bincount(codes[codes >= 0], minlength=len(names))
+        lost = np.bincount(codes[unlabelled], minlength=len(names))
         of = [
-            f"{quoted(name)} {'all ' if lost[i] == there[i] else ''}{lost[i]}"
-            for i, name in enumerate(names)
-            if lost[i]
+            f"{quoted(name)} {'all ' if missing == total else ''}{missing}"
+            for name, missing, total in zip(names, lost, rows, strict=True)
+            if missing
         ]
         notes.append(f"left out {counted(int(lost.sum()), 'row')} without a label: {', '.join(of)}")
     if without_domain := int((codes < 0).sum()):
@@ -187,10 +181,8 @@ def _names(cells: Cells, what: str, table: str) -> tuple[np.ndarray, list[str]]:
 def _renumbered(codes: np.ndarray, names: list[str]) -> tuple[np.ndarray, list[str]]:
     """Remove names that no row has, sort the others, and renumber the codes."""
     present = [names[code] for code in np.unique(codes[codes >= 0])]
-    if all(map(is_number, present)):
-        present.sort(key=lambda name: (float(name), name))
-    else:
-        present.sort()
+    numeric = all(map(is_number, present))
+    present.sort(key=lambda name: (float(name), name) if numeric else (0.0, name))
     position = {name: code for code, name in enumerate(present)}
     return np.array([*(position.get(name, -1) for name in names), -1])[codes], present
 

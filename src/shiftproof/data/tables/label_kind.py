@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Sequence
-from typing import Literal
 
 import numpy as np
 
-from shiftproof.core.errors import DataError, InvalidValue, UnknownName
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, listed, quoted
 from shiftproof.core.types import CLASSIFICATION, REGRESSION, Kind
 from shiftproof.data.tables.cell_types import Cells
 from shiftproof.data.tables.column_names import column_names
 
-# The values of `task`.
-TaskName = Literal["auto", "classification", "regression"]
+# The value of `task` that leaves the decision to the label column.
 AUTO = "auto"
 # Up to this many distinct values count as few, even in a small table.
 FEW = 20
@@ -28,14 +26,6 @@ FEW = 20
 MOST_CLASSES = 1000
 # More distinct whole numbers than this are amounts, unless they are consecutive from 0 or 1.
 MANY = 100
-
-
-def checked_task(task: str) -> TaskName:
-    """Return `task`, or raise if it is unknown."""
-    known = typing.get_args(TaskName)
-    if task not in known:
-        raise UnknownName("task", str(task), known)
-    return typing.cast(TaskName, task)
 
 
 def is_one_hot(labels: np.ndarray) -> bool:
@@ -67,8 +57,8 @@ def label_kind(
     `task` overrides the decision.  Only an inferred regression has a note.  Numeric labels of
     `images` are mostly class codes, so they are amounts only if they cannot be classes.
     """
-    if (asked := checked_task(task)) != "auto":
-        return asked, ()
+    if task != AUTO:
+        return typing.cast(Kind, task), ()
     if label.holds != "number" or label.is_logical:
         return CLASSIFICATION, ()
     column = f"the label column {quoted(label.name)} of {table}"
@@ -83,13 +73,13 @@ def label_kind(
     amounts = 2 * k > rows or k > (MOST_CLASSES if whole else FEW)
     if images and not amounts:
         return CLASSIFICATION, ()
+    sort = "whole numbers" if whole else "numbers"
     if amounts or (k > MANY and not codes):
-        sort = "whole numbers" if whole else "numbers"
         return REGRESSION, (
             f"regression: the label {quoted(label.name)} has {k:,} distinct {sort} in"
             f" {counted(rows, 'row')}; if they are classes, set `task='classification'`",
         )
-    sort = "whole numbers" if whole else "numbers, some with fractions,"
+    sort += "" if whole else ", some with fractions,"
     raise DataError(
         f"{column} has {k} distinct {sort} in {counted(rows, 'row')}, which may be classes or"
         " amounts: set `task='classification'` or `task='regression'`"
