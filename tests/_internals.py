@@ -262,7 +262,8 @@ _NAMES = {
     "sweeps.executors": "open_executor",
     "sweeps.executors.base": "Event Listener MOST_DEATHS WorkerPool run_jobs",
     "sweeps.executors.ray": (
-        "Attempts RayExecutor Share SharedDatasets connected share_dataset with_absolute_path"
+        "Attempt RayExecutor Share SharedDatasets connected receive share_dataset "
+        "with_absolute_path"
     ),
     "sweeps.executors.run_files": "Mailbox",
     "sweeps.jobs": "DatasetCache Job SweepData Variant algorithm_names variants_of",

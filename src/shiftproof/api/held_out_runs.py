@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.core.types import CLASSIFICATION
@@ -34,29 +33,31 @@ def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOu
         if run.status == "finished" and len(run.test_domains) == 1 and run.folder is not None:
             seeds = groups.setdefault((run.dataset, run.algorithm), {})
             seeds.setdefault(run.trial_seed, []).append(run)
-    found = []
+    entries = []
     for (dataset, algorithm), seeds in groups.items():
-        seed = max(sorted(seeds), key=lambda each: len(seeds[each]))
+        seed = max(sorted(seeds), key=lambda trial: len(seeds[trial]))
         outputs: dict[str, AnyOutputs] = {}
-        for run in seeds[seed]:
-            if run.folder is not None:
-                outputs.update(calibrated_outputs(run.folder))
+        folders = [run.folder for run in seeds[seed] if run.folder]
+        for folder in folders:
+            outputs.update(calibrated_outputs(folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, store no outputs
-        optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
+        first = seeds[seed][0]
+        optimised = first.hparams.get("metric", LOG_LOSS)
         shown = metric or str(optimised)
         task = task_of(outputs.values()) or CLASSIFICATION
         if shown not in METRICS.of(task) or (metric is None and optimised == LOG_LOSS):
             shown = DEFAULT[task]
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
-        header = _header(seeds[seed])
-        adaptation = ADAPTATION[str(seeds[seed][0].config.get("standardize", NONE))]
+        with_model = [folder for folder in folders if (folder / MODEL).is_file()]
+        header = stored_header(with_model[0]) if with_model else {}
+        adaptation = ADAPTATION[str(first.config.get("standardize", NONE))]
         classes = tuple(header.get("classes", ()))
         expected = Expected(in_order(outputs), shown, classes=classes, adaptation=adaptation)
-        found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
-    if metric is not None and found and all(own.expected.metric != metric for own in found):
-        found[0].expected.checked(metric)  # raises: no run has this score
-    return found
+        entries.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
+    if metric is not None and entries and all(e.expected.metric != metric for e in entries):
+        entries[0].expected.checked(metric)  # raises: no run has this score
+    return entries
 
 
 def in_order(outputs: Mapping[str, AnyOutputs]) -> dict[str, AnyOutputs]:
@@ -72,9 +73,3 @@ def evidence_of(held_out: Sequence[HeldOut]) -> Evidence:
         return Evidence()
     columns = held_out[0].columns
     return Evidence(noun_of(columns), columns.get("label", ""))
-
-
-def _header(runs: Sequence[Run]) -> Mapping[str, Any]:
-    """Return what a model of the runs stores about the data: classes and columns."""
-    folders = [run.folder for run in runs if run.folder and (run.folder / MODEL).is_file()]
-    return stored_header(folders[0]) if folders else {}

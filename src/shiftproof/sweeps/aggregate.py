@@ -72,7 +72,7 @@ class CellResults:
     @property
     def accuracies(self) -> dict[int, float]:
         """The reported accuracy of each trial that has one."""
-        return {trial: found.accuracy for trial, found in self.selections.items()}
+        return {trial: chosen.accuracy for trial, chosen in self.selections.items()}
 
     @property
     def estimate(self) -> Estimate | None:
@@ -97,27 +97,25 @@ class DatasetResults:
     cells: Mapping[tuple[str, int], CellResults]
 
     @property
+    def selected_runs(self) -> list[Run]:
+        """The runs that the numbers come from."""
+        return [chosen.run for cell in self.cells.values() for chosen in cell.selections.values()]
+
+    @property
     def has_numbers(self) -> bool:
         """Whether there is a number at all."""
-        return any(cell.selections for cell in self.cells.values())
+        return bool(self.selected_runs)
 
     @property
     def standalone(self) -> bool:
         """Whether all numbers come from standalone runs."""
-        return all(
-            found.run.standalone
-            for cell in self.cells.values()
-            for found in cell.selections.values()
-        )
+        return all(run.standalone for run in self.selected_runs)
 
     @property
     def predicts_numbers(self) -> bool:
         """Whether the runs are regressions, whose accuracies are R²."""
-        return any(
-            found.run.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
-            for cell in self.cells.values()
-            for found in cell.selections.values()
-        )
+        losses = {run.config.get("loss", CROSS_ENTROPY) for run in self.selected_runs}
+        return not losses <= {CROSS_ENTROPY}
 
     @property
     def measure(self) -> str:

@@ -97,22 +97,21 @@ def compare_selected(results: SelectionResults) -> RankComparison:
     for data in results.datasets:
         for position in range(len(data.domains)):
             cells = {name: data.cells[name, position].accuracies for name in whole}
-            common = [t for t in data.trials if all(t in own for own in cells.values())]
-            for name, own in cells.items():
-                if common:
-                    mean = float(np.mean([own[trial] for trial in common]))
-                    accuracies[name][data.dataset, position] = mean
+            common = [t for t in data.trials if all(t in cell for cell in cells.values())]
+            for name, cell in cells.items() if common else ():
+                mean = float(np.mean([cell[trial] for trial in common]))
+                accuracies[name][data.dataset, position] = mean
     return compare_ranks(accuracies)
 
 
 def _groups(ranks: Mapping[str, float], difference: float) -> list[tuple[str, ...]]:
     """Return the maximal sets of two or more neighbours that differ by less than ``difference``."""
     names, values = list(ranks), list(ranks.values())
-    found: list[tuple[str, ...]] = []
+    groups: list[tuple[str, ...]] = []
     reached = 0
     for first, value in enumerate(values):
         end = max(at + 1 for at, other in enumerate(values) if other - value < difference)
         if end > max(reached, first + 1):  # not contained in the previous group
-            found.append(tuple(names[first:end]))
+            groups.append(tuple(names[first:end]))
             reached = end
-    return found
+    return groups

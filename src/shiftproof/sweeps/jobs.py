@@ -16,6 +16,7 @@ from shiftproof.data.settings import DataSettings
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 from shiftproof.sweeps.presets import Preset
+from shiftproof.sweeps.results import RunKey, positions
 from shiftproof.sweeps.stored_run import VARIANT
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import freeze
@@ -42,13 +43,7 @@ class SweepData:
         """Return the data of a trial."""
         dataset = self.request.load(trial_seed, progress)
         if self.frozen is not None:
-            dataset = freeze(
-                dataset,
-                self.frozen.backbone,
-                self.frozen.weights,
-                precision=self.frozen.precision,
-                progress=progress,
-            )
+            dataset = freeze(dataset, **vars(self.frozen), progress=progress)
         return replace(dataset, name=self.name)
 
 
@@ -108,6 +103,12 @@ class Job:
     def id(self) -> str:
         """A hash of the configuration: equal jobs have equal ids, wherever they are planned."""
         return self.config.run_id
+
+    @property
+    def key(self) -> RunKey:
+        """The key that identifies the run within its sweep."""
+        tests = positions(self.config.test_domains, self.domains, self.data.name)
+        return RunKey(self.data.name, self.variant, tests, self.hparams_seed, self.trial_seed)
 
     @property
     def title(self) -> str:
@@ -179,6 +180,6 @@ def variants_of(algorithms: Sequence[str], fixed: Mapping[str, object]) -> list[
             name: known[name].parse(value) if name in known else str(value)
             for name, value in sorted(fixed.items())
         }
-        said = ",".join(f"{name}={value}" for name, value in values.items())
-        variants.append(Variant(f"{algorithm}[{said}]", algorithm, values))
+        fixed_values = ",".join(f"{name}={value}" for name, value in values.items())
+        variants.append(Variant(f"{algorithm}[{fixed_values}]", algorithm, values))
     return variants

@@ -86,11 +86,10 @@ def standalone_runs(runs: Sequence[Run]) -> list[Run]:
 
 def kept_apart(outcomes: Sequence[Run]) -> list[list[Run]]:
     """Group runs that may share a table: those that adapt to the test domain, and the others."""
-    groups = [
-        [outcome for outcome in outcomes if outcome.dataset.endswith(ADAPTED) is adapted]
-        for adapted in (False, True)
-    ]
-    return [group for group in groups if group]
+    groups: dict[bool, list[Run]] = {False: [], True: []}
+    for outcome in outcomes:
+        groups[outcome.dataset.endswith(ADAPTED)].append(outcome)
+    return [group for group in groups.values() if group]
 
 
 def runs_to_compare(outcomes: Sequence[Run]) -> set[RunKey]:
@@ -152,13 +151,11 @@ def _titles(runs: Iterable[Run]) -> dict[Path | None, str]:
     titles = {}
     for (_, algorithm), group in groups.items():
         settings = {run.folder: _settings(run.config) for run in group}
-        names = {name for each in settings.values() for name in each}
-        differing = sorted(
-            name for name in names if len({str(each.get(name)) for each in settings.values()}) > 1
-        )
-        for folder, each in settings.items():
-            said = ", ".join(f"{name}={each[name]}" for name in differing if name in each)
-            titles[folder] = f"{algorithm} ({said})" if said else algorithm
+        names = sorted({name for values in settings.values() for name in values})
+        differing = [n for n in names if len({str(s.get(n)) for s in settings.values()}) > 1]
+        for folder, values in settings.items():
+            named = ", ".join(f"{name}={values[name]}" for name in differing if name in values)
+            titles[folder] = f"{algorithm} ({named})" if named else algorithm
     return titles
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shiftproof.core.errors import DataError
-from shiftproof.core.json_values import conform
+from shiftproof.core.json_values import rebuilt
 from shiftproof.core.text import printable
 from shiftproof.sweeps.store import SweepFolder
 
@@ -37,32 +37,25 @@ class Standing:
 
     def to_json(self) -> dict[str, Any]:
         """Return the progress as JSON values."""
-        return {
-            "total": self.total,
-            "counts": dict(self.counts),
-            "running": {key: list(value) for key, value in self.running.items()},
-            "best": {key: list(value) for key, value in self.best.items()},
-            "seconds_left": self.seconds_left,
-        }
+        return dict(vars(self))
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Standing:
         """Restore the output of `to_json`; the values are checked, as the file may be untrusted."""
-        conform(value["total"], int, "total")
-        conform(value["counts"], Mapping[str, int], "counts")
-        conform(value["seconds_left"], float | None, "seconds_left")
+        running = rebuilt(Mapping[str, tuple[str, int, int]], value["running"])
+        best = rebuilt(Mapping[str, tuple[float, str]], value["best"])
         return cls(
-            value["total"],
-            Counter(value["counts"]),
+            rebuilt(int, value["total"]),
+            Counter(rebuilt(Mapping[str, int], value["counts"])),
             {
-                key: (printable(title), int(step), max(1, int(steps)))
-                for key, (title, step, steps) in value["running"].items()
+                key: (printable(title), step, max(1, steps))
+                for key, (title, step, steps) in running.items()
             },
             {
-                printable(place): (float(accuracy), printable(name))
-                for place, (accuracy, name) in value["best"].items()
+                printable(cell): (accuracy, printable(name))
+                for cell, (accuracy, name) in best.items()
             },
-            value["seconds_left"],
+            rebuilt(float | None, value["seconds_left"]),
         )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from shiftproof.core.seeding import seed_hash
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import FittedPreparation, Progress, silent
@@ -169,7 +170,13 @@ class Session(ABC):
         """Return the outputs and labels of several sets as one, with the `rows` of all samples."""
 
     def _scored_record(self, scores: Mapping[str, Score]) -> Record:
-        """Return the measures and the risk on each set."""
+        """Return the measures and the risk on each set, and set `outputs` after the last step.
+
+        `shift` describes the shift of the outputs (see `training.invariance`), if requested.  It
+        uses the same samples and resamples at every step and in every run on this data.
+        """
+        if self.step == self.config.steps:
+            self.outputs = self._outputs_on_test_domains(scores)
         record: Record = {}
         for measure in MEASURES[self.algorithm.task.kind]:
             record[measure] = {
@@ -177,7 +184,14 @@ class Session(ABC):
                 for name, score in scores.items()
                 if measure in score.measured
             }
-        return record | {"risk": {name: score.risk for name, score in scores.items()}}
+        record["risk"] = {name: score.risk for name, score in scores.items()}
+        if INVARIANCE in self.config.evaluate:
+            from shiftproof.training.invariance import shift_of_outputs
+
+            outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
+            seed = seed_hash(INVARIANCE, self.config.data_seed)
+            record["shift"] = shift_of_outputs(outputs, seed)
+        return record
 
 
 def session_for(config: RunConfig) -> type[Session]:
