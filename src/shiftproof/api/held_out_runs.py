@@ -44,16 +44,16 @@ def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOu
             continue  # runs of a sweep, or of an older version, store no outputs
         first = seeds[seed][0]
         optimised = first.hparams.get("metric", LOG_LOSS)
-        shown = metric or str(optimised)
+        score = metric or str(optimised)
         task = task_of(outputs.values()) or CLASSIFICATION
-        if shown not in METRICS.of(task) or (metric is None and optimised == LOG_LOSS):
-            shown = DEFAULT[task]
+        if score not in METRICS.of(task) or (metric is None and optimised == LOG_LOSS):
+            score = DEFAULT[task]
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
         with_model = [folder for folder in folders if (folder / MODEL).is_file()]
         header = stored_header(with_model[0]) if with_model else {}
         adaptation = ADAPTATION[str(first.config.get("standardize", NONE))]
         classes = tuple(header.get("classes", ()))
-        expected = Expected(in_order(outputs), shown, classes=classes, adaptation=adaptation)
+        expected = Expected(in_order(outputs), score, classes=classes, adaptation=adaptation)
         entries.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
     if metric is not None and entries and all(e.expected.metric != metric for e in entries):
         entries[0].expected.checked(metric)  # raises: no run has this score

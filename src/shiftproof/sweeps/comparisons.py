@@ -63,8 +63,8 @@ def sign_flip_p_values(
             extreme += np.count_nonzero(np.abs(signs @ values.T) >= least, axis=0)
             count += len(signs)
         seen = 0 if n <= MOST_ENUMERATED else 1
-        for position, own in zip(positions, extreme, strict=True):
-            p_values[position] = float((seen + own) / (seen + count))
+        for position, number in zip(positions, extreme, strict=True):
+            p_values[position] = float((seen + number) / (seen + count))
     return p_values
 
 

@@ -121,7 +121,7 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Return the job's place in the protocol, as written to ``job.json``."""
-        place = {
+        stored: dict[str, Any] = {
             "dataset": self.data.name,
             "algorithm": self.config.algorithm,
             "domains": list(self.domains),
@@ -129,24 +129,24 @@ class Job:
             "hparams_seed": self.hparams_seed,
             "trial_seed": self.trial_seed,
         }
-        return place if self.variant == self.config.algorithm else place | {VARIANT: self.variant}
+        return stored if self.variant == self.config.algorithm else stored | {VARIANT: self.variant}
 
 
 class DatasetCache:
     """Caches the data of the last job, which the next one often needs again."""
 
     def __init__(self) -> None:
-        self._kept: tuple[object, DomainDataset] | None = None
+        self._last: tuple[object, DomainDataset] | None = None
 
     def keep(self, data: SweepData, trial_seed: int, dataset: DomainDataset) -> None:
         """Store loaded data in the cache."""
-        self._kept = (data, trial_seed), dataset
+        self._last = (data, trial_seed), dataset
 
     def get(self, job: Job) -> DomainDataset:
         """Return the data of a job."""
-        if self._kept is not None and self._kept[0] == (job.data, job.trial_seed):
-            return self._kept[1]
-        self._kept = None  # release it first: never two datasets in memory
+        if self._last is not None and self._last[0] == (job.data, job.trial_seed):
+            return self._last[1]
+        self._last = None  # release it first: never two datasets in memory
         dataset = job.data.load(job.trial_seed)
         self.keep(job.data, job.trial_seed, dataset)
         return dataset

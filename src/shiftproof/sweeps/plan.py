@@ -149,12 +149,11 @@ def choose_hparams(
     if backbone != NO_NETWORK:
         parts.append((MODELS.get(backbone), {"dropout": "resnet_dropout"}))
     for declared, seeded_by in parts:
-        if hparams_seed == 0:
-            values = {name: spec.at(regime).default for name, spec in specs(declared).items()}
-        else:
-            values = draw(declared, regime, seed_hash(hparams_seed, trial_seed), seeded_by)
+        seed = seed_hash(hparams_seed, trial_seed)
+        drawn = draw(declared, regime, seed, seeded_by) if hparams_seed else {}
         for name, spec in specs(declared).items():
-            chosen[name] = preset.sized(name, values[name], spec.unit)
+            value = drawn[name] if hparams_seed else spec.at(regime).default
+            chosen[name] = preset.sized(name, value, spec.unit)
     return chosen | {name: value for name, value in preset.hparams.items() if name in chosen}
 
 

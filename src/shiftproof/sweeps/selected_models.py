@@ -133,11 +133,11 @@ def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:
     position = job.domains.index(model.test_domain)
     last = outcome.evaluations[-1] if outcome.evaluations else None
     if last is None or last.step != model.step or last.inside[position] != model.accuracy:
-        found = last.inside[position] if last else None
+        accuracy = last.inside[position] if last else None
         raise RunConflict(
-            f"{path} measures {found} on {model.test_domain} after step {model.step}, but the sweep"
-            f" recorded {model.accuracy}: it was made by another version or on another machine; run"
-            " the sweep again"
+            f"{path} measures {accuracy} on {model.test_domain} after step {model.step}, but the"
+            f" sweep recorded {model.accuracy}: it was made by another version or on another"
+            " machine; run the sweep again"
         )
 
 

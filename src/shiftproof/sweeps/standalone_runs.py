@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -99,13 +100,11 @@ def runs_to_compare(outcomes: Sequence[Run]) -> set[RunKey]:
     """
     wanted = set()
     for dataset in {outcome.dataset for outcome in outcomes}:
-        own = [outcome for outcome in outcomes if outcome.dataset == dataset]
-        wanted |= {
-            RunKey(dataset, algorithm, tests, 0, seed)
-            for algorithm in {outcome.algorithm for outcome in own}
-            for tests in {outcome.key.test_domains for outcome in own if outcome.test_domains}
-            for seed in {outcome.trial_seed for outcome in own}
-        }
+        keys = [outcome.key for outcome in outcomes if outcome.dataset == dataset]
+        algorithms, seeds = {key.algorithm for key in keys}, {key.trial_seed for key in keys}
+        held_out = {key.test_domains for key in keys if key.test_domains}
+        for algorithm, tests, seed in product(algorithms, held_out, seeds):
+            wanted.add(RunKey(dataset, algorithm, tests, 0, seed))
     return wanted
 
 
@@ -127,14 +126,14 @@ def _domains(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
     """Return the domains of each dataset that its runs have measured, in order."""
     measured: dict[str, list[list[str]]] = {}
     for run in runs:
-        found = dict.fromkeys(
+        names = dict.fromkeys(
             name.rpartition("/")[0]
             for record in run.records
             for name in shown_measure(record)[1]
             if "/" in name
         )
-        found.update(dict.fromkeys(run.config["test_domains"]))
-        measured.setdefault(run.config["dataset"], []).append(list(found))
+        names.update(dict.fromkeys(run.config["test_domains"]))
+        measured.setdefault(run.config["dataset"], []).append(list(names))
     return {
         # The run that measured the most domains lists them in the dataset's own order.
         dataset: tuple(dict.fromkeys(n for ns in sorted(lists, key=len, reverse=True) for n in ns))

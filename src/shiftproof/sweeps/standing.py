@@ -70,11 +70,11 @@ def sweep_status(folder: Path) -> Status:
     """Return the status of the sweep in a folder; works from any process."""
     try:
         status = SweepFolder(folder).read_status() if folder.is_dir() else None
-        found = status and Status(Standing.from_json(status), status["alive"])
+        result = status and Status(Standing.from_json(status), status["alive"])
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise DataError(
             f"{folder / 'status.json'} is damaged; run the sweep again to rewrite it"
         ) from error
-    if not found:
+    if not result:
         raise DataError(f"{folder} holds no sweep, or one that has not started")
-    return found
+    return result

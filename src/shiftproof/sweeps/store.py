@@ -129,26 +129,23 @@ class SweepFolder:
     def _claim_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "sweep.json"
         if not path.exists():
-            others = [
-                f.name for f in self.path.iterdir() if f.name != "lock" and not is_temporary(f)
-            ]
-            if others:
+            paths = [path for path in self.path.iterdir() if not is_temporary(path)]
+            if others := {path.name for path in paths} - {"lock"}:
                 raise RunConflict(
                     f"{self.path} has {min(others)} but no sweep.json, so it is not a sweep;"
                     " choose another `out`"
                 )
             write_json(path, settings)
             return
-        found = read_json(path)
+        stored = read_json(path)
         wanted = json.loads(json.dumps(settings))
         # A setting that only the folder has counts too: a plain sweep cannot resume one with SWAD.
-        changed = [key for key in wanted | found if found.get(key) != wanted.get(key)]
-        if changed:
-            key = changed[0]
-            raise RunConflict(
-                f"{self.path} holds a sweep with another {key} ({found.get(key)!r}, not"
-                f" {wanted.get(key)!r}); choose another `out`"
-            )
+        for key in wanted | stored:
+            if stored.get(key) != wanted.get(key):
+                raise RunConflict(
+                    f"{self.path} holds a sweep with another {key} ({stored.get(key)!r}, not"
+                    f" {wanted.get(key)!r}); choose another `out`"
+                )
 
 
 def _difference(run: Path, job: Job) -> str:

@@ -102,8 +102,8 @@ def read_in_order(
 
     def read(start: int) -> tuple[Tensor, Tensor]:
         part = np.arange(start, min(start + size, len(subset.index)))
-        own = part[shared_batches.own_share(len(part)).numpy()] if divided else part
-        x = domain.stored(subset.index[own], None if seeds is None else seeds[own])
+        share = part[shared_batches.own_share(len(part)).numpy()] if divided else part
+        x = domain.stored(subset.index[share], None if seeds is None else seeds[share])
         return x, domain.labels(subset.index[part])
 
     return prefetch(read, starts, workers if domain.is_lazy else 0)

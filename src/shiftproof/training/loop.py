@@ -157,9 +157,9 @@ def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
             raise unfit_checkpoint(run.path, error) from error
     if not processes.leads():
         return
-    kept = [record["step"] for record in run.records.rewind(trainer.step)]
+    recorded = [record["step"] for record in run.records.rewind(trainer.step)]
     steps = range(1, trainer.step + 1)
-    if kept != [step for step in steps if trainer.config.evaluates_after(step)]:
+    if recorded != [step for step in steps if trainer.config.evaluates_after(step)]:
         raise RunConflict(f"the run in {run.path} has lost records; {START_OVER}")
 
 

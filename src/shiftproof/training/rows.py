@@ -74,7 +74,7 @@ def samples_of(
     columns = dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
     categories = [column.kind == "category" for column in columns] or [False] * x.shape[1]
     # The columns of an array are only numbered, not named.
-    named = columns != tuple(Column(str(place), "number") for place in range(len(columns)))
+    named = columns != tuple(Column(str(number), "number") for number in range(len(columns)))
     return Samples(
         x,
         np.concatenate([domain.label_array[index] for domain, index in pairs]),

@@ -25,9 +25,9 @@ def balanced_weights(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     >>> balanced_weights(np.array([0, 0, 0, 1]), np.ones(4)).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-    classes, place = np.unique(y, return_inverse=True)
-    totals = np.bincount(place, weight)
-    balanced: np.ndarray = weight * (weight.sum() / (len(classes) * totals))[place]
+    classes, position = np.unique(y, return_inverse=True)
+    totals = np.bincount(position, weight)
+    balanced: np.ndarray = weight * (weight.sum() / (len(classes) * totals))[position]
     return balanced
 
 

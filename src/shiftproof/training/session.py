@@ -153,15 +153,14 @@ class Session(ABC):
 
     def _outputs_on_test_domains(self, scores: Mapping[str, Score]) -> dict[str, AnyOutputs]:
         """Return the outputs on all samples of each test domain that were evaluated."""
-        found = {}
+        joined = {}
         for domain in self.config.test_domains:
             parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
-            kept = [(scores[part.name].outputs, part.index) for part in parts]
-            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
-            if pairs:
-                outputs, labels, rows = zip(*pairs, strict=True)
-                found[domain] = self._joined(outputs, labels, np.concatenate(rows))
-        return found
+            stored = [(scores[part.name].outputs, part.index) for part in parts]
+            if sets := [(*outputs, index) for outputs, index in stored if outputs is not None]:
+                outputs, labels, rows = zip(*sets, strict=True)
+                joined[domain] = self._joined(outputs, labels, np.concatenate(rows))
+        return joined
 
     @abstractmethod
     def _joined(
