@@ -3,7 +3,7 @@ import pickle
 
 import pytest
 import torch
-from _internals import CheckpointError, load_state, save_state
+from _internals import CheckpointError, DataError, load_state, save_state
 from safetensors.torch import save_file
 
 STATE = {
@@ -75,7 +75,7 @@ def test_an_unreadable_checkpoint_is_one_line(tmp_path, content):
 
 def test_a_foreign_safetensors_file_is_refused(tmp_path):
     save_file({"a": torch.ones(1)}, tmp_path / "c")
-    with pytest.raises(CheckpointError):
+    with pytest.raises(DataError, match="reads only newer files"):
         load_state(tmp_path / "c")
 
 

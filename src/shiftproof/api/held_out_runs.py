@@ -1,4 +1,4 @@
-"""The outputs of the runs of a report on their held-out domains, by algorithm."""
+"""What the runs of a report measured on held-out domains, and on training domains."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import DEFAULT
 from shiftproof.metrics.outputs import AnyOutputs, task_of
 from shiftproof.reporting.page import HeldOut
+from shiftproof.reporting.page.dot_plots import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.sentences import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import Run
+from shiftproof.training.records import Records
 
 
 def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOut]:
@@ -73,3 +75,26 @@ def evidence_of(held_out: Sequence[HeldOut]) -> Evidence:
         return Evidence()
     columns = held_out[0].columns
     return Evidence(noun_of(columns), columns.get("label", ""))
+
+
+def training_results(runs: Sequence[Run]) -> tuple[Mapping[str, float], str] | None:
+    """Return the accuracy on each training domain and its source; None if a domain was held out.
+
+    Algorithms that are fitted at once held out each domain to choose their settings; other runs
+    held out some rows of each domain.
+    """
+    if len(runs) != 1 or runs[0].test_domains or runs[0].folder is None:
+        return None
+    folder = runs[0].folder
+    if runs[0].status != "finished" or not (folder / MODEL).is_file():
+        return None
+    if accuracies := stored_header(folder).get("held_out_accuracy"):
+        return accuracies, HELD_OUT_WITHIN
+    records = Records(folder / "records.jsonl").read()
+    accuracy = records[-1].get("accuracy", {}) if records else {}
+    aside = {
+        name.removesuffix("/out"): value
+        for name, value in accuracy.items()
+        if name.endswith("/out")
+    }
+    return (aside, SET_ASIDE) if aside else None

@@ -24,8 +24,7 @@ from shiftproof.sweeps.selected_models import (
     select_models,
 )
 from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import Failure, SweepFolder
+from shiftproof.sweeps.store import Failure, Standing, SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
 
 # The settings of `make_plan`.

@@ -20,8 +20,7 @@ from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
 from shiftproof.sweeps.plan import check_interval, check_parts, chosen_draws, combined, plan
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import Failure, SweepFolder
+from shiftproof.sweeps.store import Failure, Standing, SweepFolder
 from shiftproof.sweeps.tracker import Tracker
 from shiftproof.training.interrupt import stop_on_signal
 

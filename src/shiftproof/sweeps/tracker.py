@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from shiftproof.sweeps.executors.base import Event
 from shiftproof.sweeps.jobs import Job
-from shiftproof.sweeps.standing import ENDED, Standing
-from shiftproof.sweeps.store import SweepFolder
+from shiftproof.sweeps.store import ENDED, Standing, SweepFolder
 
 STATUS_SECONDS = 1.0
 # The fewest runs that must fail at their start before a sweep gives up.

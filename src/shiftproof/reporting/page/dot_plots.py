@@ -15,11 +15,12 @@ from shiftproof.reporting.words import p_value_text, what_the_numbers_are
 from shiftproof.sweeps.aggregate import SelectionResults
 from shiftproof.sweeps.comparisons import (
     DRAWS,
+    LEVEL,
     MOST_ENUMERATED,
+    compare_ranks,
     compare_with_baseline,
     competition_ranks,
 )
-from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.results import Run
 
