@@ -14,7 +14,7 @@ from typing import Any
 _NAMES = {
     "api.diagnose": "ShiftReport",
     "api.held_out": "held_out_in",
-    "api.held_out_runs": "held_out_runs",
+    "api.held_out_runs": "held_out_runs training_results",
     "api.parallel": "DONE",
     "api.report": "Report write_records",
     "api.settings": "TrainEachSettings TrainSettings",
@@ -23,7 +23,6 @@ _NAMES = {
     "api.study_folder": "inputs_of read_kept",
     "api.train_each": "_name",
     "api.trained_run": "TrainedRun",
-    "api.training_results": "training_results",
     "cli": "app",
     "cli.messages": "OTHER_NAMES in_options running",
     "cli.progress": "ProgressBar",
@@ -247,9 +246,9 @@ _NAMES = {
     "statistics.stacking": "least_squares_weights log_weights mixture_weights",
     "sweeps.aggregate": "CellResults DatasetResults MissingRun SelectionResults aggregate",
     "sweeps.comparisons": (
+        "compare_ranks compare_selected critical_difference "
         "Ranks compare_with_baseline competition_ranks holm rank_algorithms sign_flip_p_values"
     ),
-    "sweeps.critical_difference": "compare_ranks compare_selected critical_difference",
     "sweeps.domainbed.export": "write_domainbed_runs",
     "sweeps.domainbed.logs": "read_domainbed_runs",
     "sweeps.domainbed.names": (
@@ -259,7 +258,8 @@ _NAMES = {
     "sweeps.executors": "open_executor",
     "sweeps.executors.base": "Event Listener MOST_DEATHS WorkerPool run_jobs",
     "sweeps.executors.ray": (
-        "Attempts RayExecutor Share SharedDatasets connected share_dataset with_absolute_path"
+        "Attempt RayExecutor Share SharedDatasets connected receive share_dataset "
+        "with_absolute_path"
     ),
     "sweeps.executors.run_files": "Mailbox",
     "sweeps.jobs": "DatasetCache Job SweepData Variant algorithm_names variants_of",
@@ -271,8 +271,7 @@ _NAMES = {
     "sweeps.selection": "SELECTORS Selection",
     "sweeps.selection.base": "Needs",
     "sweeps.standalone_runs": "LastStep runs_to_compare",
-    "sweeps.standing": "Standing sweep_status",
-    "sweeps.store": "SweepFolder",
+    "sweeps.store": "Standing SweepFolder sweep_status",
     "sweeps.stored_run": "evaluations_of read_planned_run",
     "sweeps.sweep": "SweepObserver longest_first make_plan run_sweep",
     "sweeps.tracker": "Tracker",

@@ -91,10 +91,10 @@ def test_a_run_that_its_process_lost_is_made_by_the_caller(
 ):
     lost = parallel._train
 
-    def losing(run, *rest):
-        if run.domain == "c" and failure == "ends":
+    def losing(domain, *rest):
+        if domain == "c" and failure == "ends":
             os._exit(1)
-        return (run, None, []) if run.domain == "c" else lost(run, *rest)
+        return (domain, None, []) if domain == "c" else lost(domain, *rest)
 
     monkeypatch.setattr(parallel, "_train", losing)
     each = shiftproof.train_each(table, "linear", out=tmp_path, **COLUMNS)
@@ -166,7 +166,7 @@ parallel.PATIENCE = 0.0
 parallel.choose_workers = lambda asked, memory: 2
 train = parallel._train
 
-def slow(run, dataset, settings, caller):
+def slow(domain, run, dataset, settings, caller):
     parallel._end_with(caller)
     (folder / f"pid-{{os.getpid()}}").touch()
     time.sleep(600)

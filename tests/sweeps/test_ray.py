@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,11 +47,12 @@ from shiftproof import Domain, DomainDataset
 ray = pytest.importorskip("ray")
 
 from _internals import (  # noqa: E402
-    Attempts,
+    Attempt,
     RayExecutor,
     Share,
     SharedDatasets,
     connected,
+    receive,
     share_dataset,
     sweeps_ray as ray_executor,
     with_absolute_path,
@@ -199,17 +201,14 @@ def test_what_a_job_is_tried_again_for(plan, says, given, told):
 
 def test_late_messages_of_an_attempt_that_was_given_up_are_not_heard(plan, tmp_path):
     folder, job = SweepFolder(tmp_path / "sweep"), plan.jobs[0]
-    attempts = Attempts(folder)
-    old = attempts.begin(job)
-    assert attempts.receive(old, {"records.jsonl": b"old\n"}) == job
-    attempts.end(old)
-    new = attempts.begin(job)
-    assert attempts.receive(new, {"records.jsonl": b"new\n"}) == job
-    assert attempts.receive(old, {"records.jsonl": b"late\n", "done.json": b"{}"}) is None
+    old, new = Attempt(job, Future()), Attempt(job, Future())
+    assert receive({1: old}, 1, {"records.jsonl": b"old\n"}, folder) is old
+    assert receive({2: new}, 2, {"records.jsonl": b"new\n"}, folder) is new
+    late = {"records.jsonl": b"late\n", "done.json": b"{}"}
+    assert receive({2: new}, 1, late, folder) is None
     assert (folder.run(job) / "records.jsonl").read_bytes() == b"new\n"
     assert folder.state(job) == "waiting"
-    attempts.end(new)
-    assert attempts.receive(new, {"done.json": b"{}"}) is None
+    assert receive({}, 2, {"done.json": b"{}"}, folder) is None
 
 
 def test_the_mailbox_keeps_the_newest_of_every_file(plan):

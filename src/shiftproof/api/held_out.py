@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from shiftproof.api.train_each import LeaveOneOut
 from shiftproof.core.errors import DataError, InvalidValue
@@ -17,6 +18,7 @@ from shiftproof.training.load_run import read_run
 from shiftproof.training.outputs import HELD_OUT
 
 # The result of `train_each`, or the folder of its runs.
+T = TypeVar("T", bound=Hashable)
 Runs = LeaveOneOut | str | os.PathLike[str]
 
 
@@ -56,30 +58,24 @@ def held_out_in_folder(data: Any) -> Expected | None:
             outputs[domain] = predicted
     if not outputs:
         return None
-    return Expected(
-        outputs,
-        classes=_shared("classes", runs),
-        targets=_shared("targets", runs),
-        adaptation=_adaptation(runs),
+    headers = {run: stored_header(run) for run in runs}
+    classes, targets = (
+        _shared({run: tuple(header.get(name, ())) for run, header in headers.items()}, name)
+        for name in ("classes", "targets")
     )
+    adaptation = ADAPTATION[
+        _shared({run: read_run(run).standardize for run in runs}, "`standardize`")
+    ]
+    return Expected(outputs, classes=classes, targets=targets, adaptation=adaptation)
 
 
-def _shared(name: str, runs: list[Path]) -> tuple[str, ...]:
-    """Return the entry `name` that the models of all runs share; raise if they differ."""
-    entries = {tuple(stored_header(run).get(name, ())): run for run in runs}
-    if len(entries) > 1:
-        first, second, *_ = entries.values()
-        raise DataError(f"{first} and {second} have different {name}; give the runs of one task")
-    return next(iter(entries))
-
-
-def _adaptation(runs: list[Path]) -> str:
-    """Return a description of how the runs adapt to the held-out domain."""
-    by_value = {read_run(run).standardize: run for run in runs}
+def _shared(values: Mapping[Path, T], name: str) -> T:
+    """Return the value that all runs share; raise if they differ."""
+    by_value = {value: run for run, value in values.items()}
     if len(by_value) > 1:
         first, second, *_ = by_value.values()
         raise DataError(
-            f"{first} and {second} differ in `standardize`; give runs with the same value, because"
-            " adaptation and generalization are reported separately"
+            f"{first} and {second} have different {name}; give runs of one task and, because"
+            " adaptation and generalization are reported separately, with the same `standardize`"
         )
-    return ADAPTATION[next(iter(by_value))]
+    return next(iter(by_value))

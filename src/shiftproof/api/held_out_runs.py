@@ -1,9 +1,8 @@
-"""The outputs of the runs of a report on their held-out domains, by algorithm."""
+"""What the runs of a report measured on held-out domains, and on training domains."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from shiftproof.core.standardize import ADAPTATION, NONE
 from shiftproof.core.types import CLASSIFICATION
@@ -16,10 +15,12 @@ from shiftproof.metrics import METRICS
 from shiftproof.metrics.base import DEFAULT
 from shiftproof.metrics.outputs import AnyOutputs, task_of
 from shiftproof.reporting.page import HeldOut
+from shiftproof.reporting.page.charts import HELD_OUT_WITHIN, SET_ASIDE
 from shiftproof.reporting.page.evidence import Evidence
 from shiftproof.reporting.page.sentences import noun_of
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title
 from shiftproof.sweeps.results import Run
+from shiftproof.training.records import Records
 
 
 def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOut]:
@@ -34,29 +35,31 @@ def held_out_runs(runs: Sequence[Run], metric: str | None = None) -> list[HeldOu
         if run.status == "finished" and len(run.test_domains) == 1 and run.folder is not None:
             seeds = groups.setdefault((run.dataset, run.algorithm), {})
             seeds.setdefault(run.trial_seed, []).append(run)
-    found = []
+    entries = []
     for (dataset, algorithm), seeds in groups.items():
-        seed = max(sorted(seeds), key=lambda each: len(seeds[each]))
+        seed = max(sorted(seeds), key=lambda trial: len(seeds[trial]))
         outputs: dict[str, AnyOutputs] = {}
-        for run in seeds[seed]:
-            if run.folder is not None:
-                outputs.update(calibrated_outputs(run.folder))
+        folders = [run.folder for run in seeds[seed] if run.folder]
+        for folder in folders:
+            outputs.update(calibrated_outputs(folder))
         if not outputs:
             continue  # runs of a sweep, or of an older version, store no outputs
-        optimised = seeds[seed][0].hparams.get("metric", LOG_LOSS)
-        shown = metric or str(optimised)
+        first = seeds[seed][0]
+        optimised = first.hparams.get("metric", LOG_LOSS)
+        score = metric or str(optimised)
         task = task_of(outputs.values()) or CLASSIFICATION
-        if shown not in METRICS.of(task) or (metric is None and optimised == LOG_LOSS):
-            shown = DEFAULT[task]
+        if score not in METRICS.of(task) or (metric is None and optimised == LOG_LOSS):
+            score = DEFAULT[task]
         title = f"{algorithm_title(algorithm)} on {dataset_title(dataset)}"
-        header = _header(seeds[seed])
-        adaptation = ADAPTATION[str(seeds[seed][0].config.get("standardize", NONE))]
+        with_model = [folder for folder in folders if (folder / MODEL).is_file()]
+        header = stored_header(with_model[0]) if with_model else {}
+        adaptation = ADAPTATION[str(first.config.get("standardize", NONE))]
         classes = tuple(header.get("classes", ()))
-        expected = Expected(in_order(outputs), shown, classes=classes, adaptation=adaptation)
-        found.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
-    if metric is not None and found and all(own.expected.metric != metric for own in found):
-        METRICS.checked(metric, found[0].expected.task)  # raises: no run has this score
-    return found
+        expected = Expected(in_order(outputs), score, classes=classes, adaptation=adaptation)
+        entries.append(HeldOut(title, expected, seed, len(seeds), header.get("columns", {})))
+    if metric is not None and entries and all(e.expected.metric != metric for e in entries):
+        METRICS.checked(metric, entries[0].expected.task)  # raises: no run has this score
+    return entries
 
 
 def in_order(outputs: Mapping[str, AnyOutputs]) -> dict[str, AnyOutputs]:
@@ -74,7 +77,24 @@ def evidence_of(held_out: Sequence[HeldOut]) -> Evidence:
     return Evidence(noun_of(columns), columns.get("label", ""))
 
 
-def _header(runs: Sequence[Run]) -> Mapping[str, Any]:
-    """Return what a model of the runs stores about the data: classes and columns."""
-    folders = [run.folder for run in runs if run.folder and (run.folder / MODEL).is_file()]
-    return stored_header(folders[0]) if folders else {}
+def training_results(runs: Sequence[Run]) -> tuple[Mapping[str, float], str] | None:
+    """Return the accuracy on each training domain and its source; None if a domain was held out.
+
+    Algorithms that are fitted at once held out each domain to choose their settings; other runs
+    held out some rows of each domain.
+    """
+    if len(runs) != 1 or runs[0].test_domains or runs[0].folder is None:
+        return None
+    folder = runs[0].folder
+    if runs[0].status != "finished" or not (folder / MODEL).is_file():
+        return None
+    if accuracies := stored_header(folder).get("held_out_accuracy"):
+        return accuracies, HELD_OUT_WITHIN
+    records = Records(folder / "records.jsonl").read()
+    accuracy = records[-1].get("accuracy", {}) if records else {}
+    aside = {
+        name.removesuffix("/out"): value
+        for name, value in accuracy.items()
+        if name.endswith("/out")
+    }
+    return (aside, SET_ASIDE) if aside else None

@@ -11,10 +11,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from shiftproof.api.train import train
 from shiftproof.api.trained_run import TrainedRun
@@ -30,15 +30,12 @@ BYTES, COPIES = 1_000_000_000, 5
 WATCH, DONE = 0.5, "domains held out"
 
 
-class HeldOutRun(NamedTuple):
-    """A run to train: its held-out domain, and its folder, if one is given."""
-
-    domain: str
-    folder: Path | None
+# The folder of the run that holds out each domain, if one is given.
+Folders = Mapping[str, Path | None]
 
 
 def train_runs(
-    runs: Sequence[HeldOutRun],
+    folders: Folders,
     dataset: DomainDataset,
     settings: Mapping[str, Any],
     observer: Observer,
@@ -49,21 +46,21 @@ def train_runs(
     If the user interrupts, the interrupted run is returned last; the same call resumes.
     """
     started = time.monotonic()
-    trained: dict[HeldOutRun, TrainedRun] = {}
-    for run in runs:
+    trained: dict[str, TrainedRun] = {}
+    for domain, folder in folders.items():
         late = time.monotonic() - started >= PATIENCE
-        if processes > 1 and late and 1 <= len(trained) < len(runs) - 1:
-            rest = [run for run in runs if run not in trained]
-            trained |= _in_processes(rest, dataset, settings, observer, processes, len(runs))
+        if processes > 1 and late and 1 <= len(trained) < len(folders) - 1:
+            rest = {name: path for name, path in folders.items() if name not in trained}
+            trained |= _in_processes(rest, dataset, settings, observer, processes, len(folders))
             processes = 1
-        if run not in trained:
-            trained[run] = train(
-                dataset, test_domains=run.domain, out=run.folder, observer=observer, **settings
+        if domain not in trained:
+            trained[domain] = train(
+                dataset, test_domains=domain, out=folder, observer=observer, **settings
             )
-            if trained[run].status == "stopped":
+            if trained[domain].status == "stopped":
                 break
-            observer.progress(DONE, len(trained), len(runs))
-    return [trained[run] for run in runs if run in trained]
+            observer.progress(DONE, len(trained), len(folders))
+    return [trained[domain] for domain in folders if domain in trained]
 
 
 def processes_for(dataset: DomainDataset, runs: int) -> int:
@@ -73,36 +70,35 @@ def processes_for(dataset: DomainDataset, runs: int) -> int:
 
 
 def _in_processes(
-    runs: Sequence[HeldOutRun],
+    folders: Folders,
     dataset: DomainDataset,
     settings: Mapping[str, Any],
     observer: Observer,
     processes: int,
     total: int,
-) -> dict[HeldOutRun, TrainedRun]:
+) -> dict[str, TrainedRun]:
     """Return the runs that finished in processes; an interrupt ends all of them."""
     from joblib import Parallel, delayed, parallel_config
     from joblib.externals.loky import get_reusable_executor
     from joblib.externals.loky.process_executor import TerminatedWorkerError
 
-    trained: dict[HeldOutRun, TrainedRun] = {}
+    trained: dict[str, TrainedRun] = {}
     work: Callable[..., Any] = delayed(_train)
-    threads = threads_of_each(processes)
     try:
-        with parallel_config("loky", inner_max_num_threads=threads):
+        with parallel_config("loky", inner_max_num_threads=threads_of_each(processes)):
             parallel = Parallel(
-                min(processes, len(runs)), return_as="generator_unordered", pre_dispatch="all"
+                min(processes, len(folders)), return_as="generator_unordered", pre_dispatch="all"
             )
-            parts = (work(run, dataset, settings, os.getpid()) for run in runs)
-            for run, result, notes in parallel(parts):
+            parts = (work(*run, dataset, settings, os.getpid()) for run in folders.items())
+            for domain, result, notes in parallel(parts):
                 if result is None:
                     continue
-                trained[run] = result
+                trained[domain] = result
                 for note in notes:
                     observer.note(note)
                 observer.begin(result.config, 0)
                 observer.record(result.metrics)
-                observer.progress(DONE, total - len(runs) + len(trained), total)
+                observer.progress(DONE, total - len(folders) + len(trained), total)
     except TerminatedWorkerError:  # the system ended a process, for lack of memory for instance
         pass
     finally:
@@ -114,16 +110,20 @@ def _in_processes(
 
 
 def _train(
-    run: HeldOutRun, dataset: DomainDataset, settings: Mapping[str, Any], caller: int
-) -> tuple[HeldOutRun, TrainedRun | None, list[str]]:
-    """Train a run; return it with its notes, without a result if it failed."""
+    domain: str,
+    folder: Path | None,
+    dataset: DomainDataset,
+    settings: Mapping[str, Any],
+    caller: int,
+) -> tuple[str, TrainedRun | None, list[str]]:
+    """Train a run; return its domain, the run with its notes, or no run if it failed."""
     _end_with(caller)
     notes = _Notes()
     try:
-        result = train(dataset, test_domains=run.domain, out=run.folder, observer=notes, **settings)
+        run = train(dataset, test_domains=domain, out=folder, observer=notes, **settings)
     except Exception:
-        return run, None, []  # the caller repeats this run and raises the error
-    return run, result if result.status != "stopped" else None, notes.texts
+        return domain, None, []  # the caller repeats this run and raises the error
+    return domain, run if run.status != "stopped" else None, notes.texts
 
 
 class _Notes(Observer):

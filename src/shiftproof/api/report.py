@@ -128,9 +128,8 @@ class Report:
 
     def _read_source(self) -> Source:
         """Read what the page shows besides the runs."""
-        from shiftproof.api.held_out_runs import evidence_of, held_out_runs
+        from shiftproof.api.held_out_runs import evidence_of, held_out_runs, training_results
         from shiftproof.api.study_folder import read_study
-        from shiftproof.api.training_results import training_results
         from shiftproof.reporting.page import Source
         from shiftproof.reporting.page.shifts import page_diagnosis
 

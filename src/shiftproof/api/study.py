@@ -141,16 +141,8 @@ def study(data: Data, settings: StudySettings) -> Study:
 def outcomes_of(runs: Sequence[TrainedRun]) -> list[Run]:
     """Return trained runs as a report reads them from their folders."""
     stored = [
-        run_of(
-            run.folder,
-            {},
-            run.config.to_json(),
-            run.records,
-            run.status,
-            run.seconds,
-            run.environment,
-        )
-        for run in runs
+        run_of(r.folder, {}, r.config.to_json(), r.records, r.status, r.seconds, r.environment)
+        for r in runs
     ]
     return checked(standalone_runs(stored))
 

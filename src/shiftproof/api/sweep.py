@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from shiftproof.api.settings import SweepSettings
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.settings import keywords
 from shiftproof.sweeps.executors import open_executor
-from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Job, algorithm_names, sweep_data, variants_of
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.read_runs import read_sweep
@@ -21,13 +20,18 @@ from shiftproof.sweeps.retrained import SelectedModel
 from shiftproof.sweeps.selected_models import (
     check_retraining,
     export_models,
-    retrain as retrain_selected,
+    retrain,
     select_models,
 )
 from shiftproof.sweeps.selection import SELECTORS
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import Failure, SweepFolder
+from shiftproof.sweeps.store import Failure, Standing, SweepFolder
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult, make_plan, run_sweep
+
+# The settings of `make_plan`.
+PLANNED = (
+    "n_hparams", "draws", "trials", "steps", "eval_every", "device", "precision", "test_domains",
+    "average", "class_weight",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,10 +91,10 @@ def sweep(
     """
     several = [data] if isinstance(data, str | os.PathLike) else data
     if not isinstance(several, Sequence) or not all(
-        isinstance(each, str | os.PathLike) for each in several
+        isinstance(name, str | os.PathLike) for name in several
     ):
         raise InvalidValue("`data` must be names and paths, because every process loads the data")
-    names = [os.fspath(each) for each in several]
+    names = [os.fspath(name) for name in several]
     if not names:
         raise InvalidValue("`data` must name at least one dataset")
     observer = settings.observer or SweepObserver()
@@ -99,7 +103,7 @@ def sweep(
     if settings.retrain:
         check_retraining(size, settings.average)
     frozen = Frozen(settings.backbone, str(settings.weights), settings.precision)
-    selectors, folder, models = settings.selection, Path(settings.out), settings.models
+    selectors, folder = settings.selection, Path(settings.out)
     is_left = partial(SweepFolder(folder).is_left, retry_failed=settings.retry_failed)
     sets = sweep_data(names, size, frozen, settings)
     # Open the executor first, so that its errors appear before planning, which takes a while.
@@ -111,19 +115,10 @@ def sweep(
             variants,
             size,
             selectors,
-            n_hparams=settings.n_hparams,
-            trials=settings.trials,
-            draws=tuple(settings.draws),  # type: ignore[arg-type]
             is_left=is_left,
-            steps=settings.steps,
-            eval_every=settings.eval_every,
-            device=settings.device,
-            precision=settings.precision,
-            test_domains=settings.test_domains,
-            average=settings.average,
-            class_weight=settings.class_weight,
             threads=place.threads,
             progress=observer.progress,
+            **{name: getattr(settings, name) for name in PLANNED},
         )
         left = plan.left(is_left)
         workers_used = place.workers(left.jobs, plan.memory)
@@ -133,58 +128,36 @@ def sweep(
         result = run_sweep(
             plan, folder, executor=place, retry_failed=settings.retry_failed, observer=observer
         )
-        found = Sweep(folder, plan, result)
-        if found.status == "finished" and settings.retrain:
-            found = _retrain(found, selectors, place, observer)
-        if found.status == "finished" and models is not None:
-            found = _export(found, selectors, Path(models), place, observer)
-        return found
 
+        def repeated(why: str) -> Callable[[Sequence[Job], Path], bool]:
+            """Return a function that runs jobs in another folder; `why` is a key in its settings.
 
-def _retrain(
-    sweep: Sweep, selectors: Sequence[str], executor: Executor, observer: SweepObserver
-) -> Sweep:
-    """Retrain the selected models on all samples of the training domains."""
-    again = _Repeated(sweep, executor, observer, "retrained from")
-    selected = _selected(sweep, selectors)
-    retrained = retrain_selected(selected, SweepFolder(sweep.folder), again.run, observer.progress)
-    return replace(sweep, result=again.result, retrained=tuple(retrained))
+            It returns whether all runs finished; if not, `result` is replaced.
+            """
 
+            def run(jobs: Sequence[Job], folder: Path) -> bool:
+                nonlocal result
+                described = {**plan.settings, why: "a sweep"}
+                again = replace(plan, jobs=tuple(jobs), settings=described)
+                ended = run_sweep(
+                    again, folder, executor=place, retry_failed=True, observer=observer
+                )
+                result = result if ended.complete else ended
+                return ended.complete
 
-def _export(
-    sweep: Sweep, selectors: Sequence[str], out: Path, executor: Executor, observer: SweepObserver
-) -> Sweep:
-    """Write the selected models, repeating runs if necessary."""
-    again = _Repeated(sweep, executor, observer, "chosen from")
-    index = export_models(_selected(sweep, selectors), SweepFolder(sweep.folder), out, again.run)
-    return replace(sweep, result=again.result, models=index)
+            return run
 
+        def selected() -> list[tuple[SelectedModel, Job]]:
+            chosen = [SELECTORS.get(name)() for name in selectors]
+            return select_models(plan.jobs, read_sweep(folder), chosen)
 
-def _selected(sweep: Sweep, selectors: Sequence[str]) -> list[tuple[SelectedModel, Job]]:
-    outcomes = read_sweep(sweep.folder)
-    return select_models(sweep.plan.jobs, outcomes, [SELECTORS.get(name)() for name in selectors])
-
-
-class _Repeated:
-    """Additional runs after a sweep, in separate folders; ``why`` is a key in their settings.
-
-    ``result`` is the result of the sweep, or of additional runs that did not complete.
-    """
-
-    def __init__(self, sweep: Sweep, executor: Executor, observer: SweepObserver, why: str) -> None:
-        self.result = sweep.result
-        self._plan = sweep.plan
-        self._executor = executor
-        self._observer = observer
-        self._why = why
-
-    def run(self, jobs: Sequence[Job], folder: Path) -> bool:
-        """Run jobs in a folder; return whether all finished."""
-        settings = {**self._plan.settings, self._why: "a sweep"}
-        plan = replace(self._plan, jobs=tuple(jobs), settings=settings)
-        done = run_sweep(
-            plan, folder, executor=self._executor, retry_failed=True, observer=self._observer
-        )
-        if not done.complete:
-            self.result = done
-        return done.complete
+        files = SweepFolder(folder)
+        retrained: tuple[SelectedModel, ...] = ()
+        index: Path | None = None
+        if settings.retrain and result.complete:
+            run = repeated("retrained from")
+            retrained = tuple(retrain(selected(), files, run, observer.progress))
+        if settings.models is not None and result.complete:
+            run = repeated("chosen from")
+            index = export_models(selected(), files, Path(settings.models), run)
+        return Sweep(folder, plan, result, index, retrained)

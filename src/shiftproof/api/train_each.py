@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from shiftproof.api.load import Data
-from shiftproof.api.parallel import HeldOutRun, processes_for, train_runs
+from shiftproof.api.parallel import processes_for, train_runs
 from shiftproof.api.run_folders import as_folder, folder_of
 from shiftproof.api.settings import LearningSettings, TrainEachSettings
 from shiftproof.api.train import check_metric, prepare
@@ -22,8 +22,8 @@ from shiftproof.core.types import CLASSIFICATION
 from shiftproof.inference.expected import Expected
 from shiftproof.learners.base import ALGORITHMS
 from shiftproof.metrics.base import DEFAULT, mean_scores, worst_scores
-from shiftproof.metrics.outputs import AnyOutputs, of_numbers
-from shiftproof.training.held_out import AnyHeldOut, held_out_numbers, held_out_score
+from shiftproof.metrics.outputs import AnyOutputs
+from shiftproof.training.held_out import AnyHeldOut, held_out_score
 from shiftproof.training.observers import Observer
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class LeaveOneOut:
     @property
     def status(self) -> str:
         """`finished` if all runs finished, else `stopped` or `diverged`."""
-        found = {run.status for run in self.runs}
-        return next((s for s in ("stopped", "diverged") if s in found), "finished")
+        statuses = {run.status for run in self.runs}
+        return next((s for s in ("stopped", "diverged") if s in statuses), "finished")
 
     @property
     def mean(self) -> float:
@@ -69,18 +69,14 @@ class LeaveOneOut:
     @property
     def outputs(self) -> dict[str, AnyOutputs]:
         """The model outputs and labels of the samples of each held-out domain, by domain."""
-        return {domain: own for run in self.runs for domain, own in run.outputs.items()}
+        return {domain: outputs for run in self.runs for domain, outputs in run.outputs.items()}
 
     @cached_property
     def expected(self) -> Expected:
         """What to expect at the next domain."""
-        adaptation = ADAPTATION[self.runs[0].config.standardize] if self.runs else ""
+        text = ADAPTATION[self.runs[0].config.standardize] if self.runs else ""
         return Expected(
-            self.outputs,
-            self.metric,
-            classes=self.classes,
-            adaptation=adaptation,
-            targets=self.targets,
+            self.outputs, self.metric, classes=self.classes, adaptation=text, targets=self.targets
         )
 
     def to_frame(self) -> pd.DataFrame:
@@ -101,7 +97,7 @@ class LeaveOneOut:
         the next domain.  With `at_least`, the result includes the probability that the next domain
         is worse than this threshold.
         """
-        of_domains = [own for run in self.runs for own in run.scores.values()]
+        of_domains = [scores for run in self.runs for scores in run.scores.values()]
         finished = at_least is not None and self.status == "finished"
         expected = replace(self.expected, at_least=at_least)
         return {
@@ -118,12 +114,10 @@ class LeaveOneOut:
     def _repr_html_(self) -> str:
         config = self.runs[0].config
         title = f"{config.title} on {config.dataset}, each domain held out in turn"
-        shown = self.to_frame().drop(columns=["seconds", "folder"])
+        frame = self.to_frame().drop(columns=["seconds", "folder"])
         shares = ["accuracy", "commonest_class", "training_domains", "auroc"]
-        formatters = {name: "{:.1%}".format for name in shares if name in shown}
-        if self.predicts_numbers:
-            formatters = {}
-        table = shown.to_html(formatters=formatters, float_format="{:.4g}".format)
+        formatters = dict.fromkeys([] if self.predicts_numbers else shares, "{:.1%}".format)
+        table = frame.to_html(formatters=formatters, float_format="{:.4g}".format)
         worst, digits = self.worst, ".3f" if self.predicts_numbers else ".1%"
         summary = f"mean {self.mean:{digits}}, worst {worst.shown:{digits}} ({worst.domain})"
         return f"<h4>{html.escape(title)}</h4>{table}<p>{html.escape(summary)}</p>"
@@ -144,22 +138,18 @@ def train_each(data: Data, settings: TrainEachSettings) -> LeaveOneOut:
     dataset, settings = prepare(data, settings, observer or Observer())
     check_metric(dataset, metric)  # before training
     names = dataset.domain_names
-    held_out = [HeldOutRun(name, folder and folder / _name(name)) for name in names]
+    folders = {name: folder and folder / _name(name) for name in names}
     algorithm = settings.algorithm
     at_once = algorithm in ALGORITHMS and ALGORITHMS.get(algorithm).exact  # not a user's estimator
     processes = processes_for(dataset, len(names)) if at_once else 1
     same = settings.but(out=None, observer=None).given(LearningSettings)
-    runs = train_runs(held_out, dataset, same, observer or Observer(), processes)
-    scores: list[AnyHeldOut] = []
-    for run in runs:
-        (domain,) = run.config.test_domains
-        if dataset.target:
-            predicted = of_numbers(run.outputs, "regression").get(domain)
-            scores.append(held_out_numbers(run.config, run.metrics, dataset, predicted))
-            continue
-        score = held_out_score(run.config, run.metrics, dataset)
-        auroc = run.scores.get(domain, {}).get("auroc")
-        scores.append(score if auroc is None else replace(score, auroc=auroc))
+    runs = train_runs(folders, dataset, same, observer or Observer(), processes)
+    scores = [
+        held_out_score(
+            run.config, run.metrics, dataset, run.scores.get(run.config.test_domains[0], {})
+        )
+        for run in runs
+    ]
     return LeaveOneOut(
         tuple(runs),
         tuple(scores),

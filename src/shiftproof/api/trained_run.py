@@ -42,7 +42,7 @@ class TrainedRun(RunResult):
     @cached_property
     def scores(self) -> dict[str, dict[str, float | None]]:
         """The scores on all samples of each test domain, by domain: accuracy, AUROC, …, or R², …"""
-        return {domain: scores(own) for domain, own in self.outputs.items()}
+        return {domain: scores(outputs) for domain, outputs in self.outputs.items()}
 
     @cached_property
     def model(self) -> TrainedModel:
@@ -75,5 +75,5 @@ class TrainedRun(RunResult):
 
 def adaptation_entry(config: RunConfig) -> dict[str, str]:
     """Return the JSON entry on how a run adapts to a new site; empty if it does not."""
-    said = ADAPTATION[config.standardize]
-    return {"adaptation": said} if said else {}
+    adaptation = ADAPTATION[config.standardize]
+    return {"adaptation": adaptation} if adaptation else {}

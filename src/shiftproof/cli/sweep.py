@@ -57,7 +57,7 @@ def _show_status(folder: Path) -> None:
     from rich.console import Console
 
     from shiftproof.reporting.sweep import standing_table
-    from shiftproof.sweeps.standing import sweep_status
+    from shiftproof.sweeps.store import sweep_status
 
     standing, running = sweep_status(folder)
     Console().print(standing_table(standing))

@@ -10,7 +10,7 @@ from rich.live import Live
 
 from shiftproof.cli.progress import LoadingBar
 from shiftproof.reporting.sweep import failure_lines, plan_table, standing_table
-from shiftproof.sweeps.standing import Standing
+from shiftproof.sweeps.store import Standing
 from shiftproof.sweeps.sweep import SweepObserver, SweepPlan, SweepResult
 
 

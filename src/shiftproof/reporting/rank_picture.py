@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from shiftproof.core.text import counted
 from shiftproof.sweeps.aggregate import SelectionResults
-from shiftproof.sweeps.critical_difference import LEVEL, RankComparison, compare_selected
+from shiftproof.sweeps.comparisons import LEVEL, RankComparison, compare_selected
 from shiftproof.sweeps.domainbed.names import algorithm_title
 
 # In inches.  The heights below are in rows of names, from the axis downward.

@@ -12,8 +12,7 @@ from rich.filesize import decimal
 from rich.table import Table
 from rich.text import Text
 
-from shiftproof.sweeps.standing import ENDED, Standing
-from shiftproof.sweeps.store import Failure
+from shiftproof.sweeps.store import ENDED, Failure, Standing
 
 if TYPE_CHECKING:  # torch takes seconds to import, and showing progress does not need it
     from shiftproof.sweeps.sweep import SweepPlan

@@ -72,7 +72,7 @@ class CellResults:
     @property
     def accuracies(self) -> dict[int, float]:
         """The reported accuracy of each trial that has one."""
-        return {trial: found.accuracy for trial, found in self.selections.items()}
+        return {trial: chosen.accuracy for trial, chosen in self.selections.items()}
 
     @property
     def estimate(self) -> Estimate | None:
@@ -97,27 +97,25 @@ class DatasetResults:
     cells: Mapping[tuple[str, int], CellResults]
 
     @property
+    def selected_runs(self) -> list[Run]:
+        """The runs that the numbers come from."""
+        return [chosen.run for cell in self.cells.values() for chosen in cell.selections.values()]
+
+    @property
     def has_numbers(self) -> bool:
         """Whether there is a number at all."""
-        return any(cell.selections for cell in self.cells.values())
+        return bool(self.selected_runs)
 
     @property
     def standalone(self) -> bool:
         """Whether all numbers come from standalone runs."""
-        return all(
-            found.run.standalone
-            for cell in self.cells.values()
-            for found in cell.selections.values()
-        )
+        return all(run.standalone for run in self.selected_runs)
 
     @property
     def predicts_numbers(self) -> bool:
         """Whether the runs are regressions, whose accuracies are R²."""
-        return any(
-            found.run.config.get("loss", CROSS_ENTROPY) != CROSS_ENTROPY
-            for cell in self.cells.values()
-            for found in cell.selections.values()
-        )
+        losses = {run.config.get("loss", CROSS_ENTROPY) for run in self.selected_runs}
+        return not losses <= {CROSS_ENTROPY}
 
     @property
     def measure(self) -> str:
@@ -172,7 +170,7 @@ class SelectionResults:
     @property
     def measure(self) -> str:
         """The name of the metric."""
-        return " or ".join(dict.fromkeys(own.measure for own in self.datasets))
+        return " or ".join(dict.fromkeys(data.measure for data in self.datasets))
 
     def average(self, algorithm: str) -> float | None:
         """Return the mean over datasets in percent, or None if a dataset has no number."""
@@ -211,17 +209,15 @@ def aggregate(
     for name in datasets_in_order(domains):
         trials = {trial for dataset, trial, _ in seeds if dataset == name}
         draws = {draw for dataset, _, draw in seeds if dataset == name}
-        grid = _Grid(
-            name, domains[name], tuple(sorted(trials)), tuple(sorted(draws)), runs, expected
-        )
+        seen = (tuple(sorted(trials)), tuple(sorted(draws)))
+        grid = _Grid(name, domains[name], *seen, runs, expected)
         cells = {
             (algorithm, position): _cell(grid, selector, algorithm, position)
             for algorithm in algorithms
             for position in range(len(grid.domains))
         }
-        datasets.append(
-            DatasetResults(name, grid.domains, algorithms, grid.trials, grid.draws, cells)
-        )
+        results = DatasetResults(name, grid.domains, algorithms, grid.trials, grid.draws, cells)
+        datasets.append(results)
     return SelectionResults(selector, algorithms, tuple(datasets))
 
 
@@ -242,11 +238,6 @@ class _Grid(NamedTuple):
             return "" if status == "finished" else status
         return MISSING if self.expected is None or key in self.expected else ""
 
-    def missing(self, key: RunKey, reason: str) -> MissingRun:
-        names = tuple(self.domains[position] for position in key.test_domains)
-        run = (key.dataset, key.algorithm, names, key.hparams_seed, key.trial_seed)
-        return MissingRun(*run, reason)
-
 
 def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> CellResults:
     held_out = [s for s in selector.needs.held_out(len(grid.domains)) if test_domain in s]
@@ -257,14 +248,16 @@ def _cell(grid: _Grid, selector: Selector, algorithm: str, test_domain: int) -> 
             draw: [RunKey(grid.dataset, algorithm, tests, draw, trial) for tests in held_out]
             for draw in grid.draws
         }
-        found = [grid.runs[k] for keys in needed.values() for k in keys if k in grid.runs]
-        scored = selector.choose_steps(found, test_domain)
+        runs = [grid.runs[k] for keys in needed.values() for k in keys if k in grid.runs]
+        scored = selector.choose_steps(runs, test_domain)
         if best := best_draw(scored):
             selections[trial] = best
         for draw, keys in needed.items():
-            unused = [grid.missing(key, why) for key in keys if (why := grid.why_unused(key))]
-            if not unused and draw not in scored:
-                there = {key: grid.runs[key] for key in keys if key in grid.runs}
-                unused = [grid.missing(k, selector.why_unscored(run)) for k, run in there.items()]
-            missing += unused
+            reasons = {key: why for key in keys if (why := grid.why_unused(key))}
+            if not reasons and draw not in scored:
+                available = [key for key in keys if key in grid.runs]
+                reasons = {key: selector.why_unscored(grid.runs[key]) for key in available}
+            for (dataset, name, tests, _, _), why in reasons.items():
+                names = tuple(grid.domains[position] for position in tests)
+                missing.append(MissingRun(dataset, name, names, draw, trial, why))
     return CellResults(selections, grid.trials, tuple(missing))

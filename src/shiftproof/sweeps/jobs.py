@@ -16,6 +16,7 @@ from shiftproof.data.settings import DataSettings
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
 from shiftproof.sweeps.presets import Preset
+from shiftproof.sweeps.results import RunKey, positions
 from shiftproof.sweeps.stored_run import VARIANT
 from shiftproof.training.config import RunConfig
 from shiftproof.training.features import freeze
@@ -42,13 +43,7 @@ class SweepData:
         """Return the data of a trial."""
         dataset = self.request.load(trial_seed, progress)
         if self.frozen is not None:
-            dataset = freeze(
-                dataset,
-                self.frozen.backbone,
-                self.frozen.weights,
-                precision=self.frozen.precision,
-                progress=progress,
-            )
+            dataset = freeze(dataset, **vars(self.frozen), progress=progress)
         return replace(dataset, name=self.name)
 
 
@@ -112,6 +107,12 @@ class Job:
         return self.config.run_id
 
     @property
+    def key(self) -> RunKey:
+        """The key that identifies the run within its sweep."""
+        tests = positions(self.config.test_domains, self.domains, self.data.name)
+        return RunKey(self.data.name, self.variant, tests, self.hparams_seed, self.trial_seed)
+
+    @property
     def title(self) -> str:
         """The name shown to users."""
         held_out = "+".join(self.config.test_domains)
@@ -122,7 +123,7 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """Return the job's place in the protocol, as written to ``job.json``."""
-        place = {
+        stored: dict[str, Any] = {
             "dataset": self.data.name,
             "algorithm": self.config.algorithm,
             "domains": list(self.domains),
@@ -130,24 +131,24 @@ class Job:
             "hparams_seed": self.hparams_seed,
             "trial_seed": self.trial_seed,
         }
-        return place if self.variant == self.config.algorithm else place | {VARIANT: self.variant}
+        return stored if self.variant == self.config.algorithm else stored | {VARIANT: self.variant}
 
 
 class DatasetCache:
     """Caches the data of the last job, which the next one often needs again."""
 
     def __init__(self) -> None:
-        self._kept: tuple[object, DomainDataset] | None = None
+        self._last: tuple[object, DomainDataset] | None = None
 
     def keep(self, data: SweepData, trial_seed: int, dataset: DomainDataset) -> None:
         """Store loaded data in the cache."""
-        self._kept = (data, trial_seed), dataset
+        self._last = (data, trial_seed), dataset
 
     def get(self, job: Job) -> DomainDataset:
         """Return the data of a job."""
-        if self._kept is not None and self._kept[0] == (job.data, job.trial_seed):
-            return self._kept[1]
-        self._kept = None  # release it first: never two datasets in memory
+        if self._last is not None and self._last[0] == (job.data, job.trial_seed):
+            return self._last[1]
+        self._last = None  # release it first: never two datasets in memory
         dataset = job.data.load(job.trial_seed)
         self.keep(job.data, job.trial_seed, dataset)
         return dataset
@@ -181,6 +182,6 @@ def variants_of(algorithms: Sequence[str], fixed: Mapping[str, object]) -> list[
             name: known[name].parse(value) if name in known else str(value)
             for name, value in sorted(fixed.items())
         }
-        said = ",".join(f"{name}={value}" for name, value in values.items())
-        variants.append(Variant(f"{algorithm}[{said}]", algorithm, values))
+        fixed_values = ",".join(f"{name}={value}" for name, value in values.items())
+        variants.append(Variant(f"{algorithm}[{fixed_values}]", algorithm, values))
     return variants

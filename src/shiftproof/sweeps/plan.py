@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.core.seeding import seed_hash
 from shiftproof.core.space import Regime, Scalar, draw, specs
-from shiftproof.core.types import UNWEIGHTED
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS
 from shiftproof.models import MODELS
@@ -28,16 +28,13 @@ def plan(
     hparams_seeds: Sequence[int],
     needs: Needs,
     test_domains: Sequence[str] = (),
-    device: str = "auto",
-    precision: str = "fp32",
-    average: str = "none",
-    class_weight: str = UNWEIGHTED,
+    **common: Any,
 ) -> Iterator[Job]:
     """Yield the jobs of one dataset, variant by variant.
 
     ``trials`` maps trial seeds to data.  Only what the selectors read, ``needs``, is run and
-    evaluated.  ``test_domains`` are the domains to hold out, by default each in turn.  ``average``
-    and ``class_weight`` apply to every run.
+    evaluated.  ``test_domains`` are the domains to hold out, by default each in turn.  ``common``
+    are keywords of `configure` that apply to every run, such as ``device``.
     """
     rows: dict[str, str] = {}
     for variant in variants:
@@ -64,12 +61,9 @@ def plan(
                         holdout=preset.holdout,
                         seed=job_seed(data.name, algorithm, tests, hparams_seed, trial_seed),
                         data_seed=trial_seed,
-                        device=device,
-                        precision=precision,
                         augment_validation=preset.augment_validation and not dataset.frozen,
-                        average=average,
-                        class_weight=class_weight,
                         fewest_training_domains=1 if len(tests) > 1 else 2,
+                        **common,
                     )
                     _check_fit(config, dataset, preset)
                     job = Job(
@@ -155,12 +149,11 @@ def choose_hparams(
     if backbone != NO_NETWORK:
         parts.append((MODELS.get(backbone), {"dropout": "resnet_dropout"}))
     for declared, seeded_by in parts:
-        if hparams_seed == 0:
-            values = {name: spec.at(regime).default for name, spec in specs(declared).items()}
-        else:
-            values = draw(declared, regime, seed_hash(hparams_seed, trial_seed), seeded_by)
+        seed = seed_hash(hparams_seed, trial_seed)
+        drawn = draw(declared, regime, seed, seeded_by) if hparams_seed else {}
         for name, spec in specs(declared).items():
-            chosen[name] = preset.sized(name, values[name], spec.unit)
+            value = drawn[name] if hparams_seed else spec.at(regime).default
+            chosen[name] = preset.sized(name, value, spec.unit)
     return chosen | {name: value for name, value in preset.hparams.items() if name in chosen}
 
 

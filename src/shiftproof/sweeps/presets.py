@@ -41,8 +41,8 @@ class Preset:
         if request.data not in DATASETS:
             return request
         declared = specs(DATASETS.get(request.data))
-        own = {name: value for name, value in self.options.items() if name in declared}
-        return replace(request, options={**own, **(request.options or {})})
+        options = {name: value for name, value in self.options.items() if name in declared}
+        return replace(request, options={**options, **(request.options or {})})
 
     def eval_every(self, published: int) -> int:
         """Return the steps between evaluations; ``published`` is the dataset's own interval."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -43,13 +42,13 @@ def write_archive(runs: Iterable[Run], path: Path) -> int:
 
 def read_archive(path: Path) -> list[Run]:
     """Read the runs of a file that `write_archive` wrote."""
-    found: list[Run] = []
     try:
-        for number, line in enumerate(gzip_lines(path), 1):
-            found.append(_run(json.loads(line), f"{path}, line {number}", path))
+        return [
+            _run(json.loads(line), f"{path}, line {number}", path)
+            for number, line in enumerate(gzip_lines(path), 1)
+        ]
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise DataError(f"{path} is not a readable file of runs ({error})") from error
-    return found
 
 
 # The types of a line of an archive besides those of job.json.
@@ -95,7 +94,6 @@ def _run(value: Any, where: str, path: Path) -> Run:
         raise DataError(f"{where} is not a run of a sweep ({error})") from error
 
 
-_OURS = ("job.json", RETRAINED)
 POOL = "pool the records of each run as DomainBed does (`as_domainbed`)"
 
 
@@ -105,59 +103,47 @@ def read_sweep(*paths: Path, pooled: bool = False) -> list[Run]:
     Runs of our sweeps have a ``job.json``, DomainBed's a ``results.jsonl``, and those of `train`
     neither.  ``pooled`` pools the records of DomainBed's logs as its tool does.
     """
-    found: list[Run] = []
+    runs: list[Run] = []
     foreign: list[Path] = []
     standalone: list[Path] = []
     for path in paths:
         if path.is_file():
-            found += read_archive(path)
+            runs += read_archive(path)
             continue
         if not path.is_dir():
             raise DataError(f"there is no {path}; give the folder of a sweep or of a run")
-        files = find_files(path, (*_OURS, "results.jsonl"))
-        jobs = _of_sweep(files)
-        logs = [log for log in files["results.jsonl"] if log.is_file()]
+        jobs = job_files(path)
+        logs = [log for log in sorted(path.rglob("results.jsonl")) if log.is_file()]
         if jobs and logs:
             raise DataError(
                 f"{path} mixes runs of Shiftproof ({jobs[0].parent}) and of DomainBed"
                 f" ({logs[0].parent}); make a report of each"
             )
-        own = find_standalone_runs(path) if not jobs and not logs else []
-        if not (jobs or logs or own):
+        folders = find_standalone_runs(path) if not jobs and not logs else []
+        if not (jobs or logs or folders):
             raise DataError(
                 f"{path} holds no sweep: no job.json or config.json of a run (Shiftproof) and no"
                 " results.jsonl (DomainBed) anywhere in it"
             )
-        found += [read_planned_run(job.parent) for job in jobs]
+        runs += [read_planned_run(job.parent) for job in jobs]
         foreign += logs
-        standalone += own
+        standalone += folders
     # Read all at once: how these runs are judged or named depends on the others.
-    found += read_domainbed_runs(foreign, pooled=pooled)
-    found += standalone_runs([read_stored_run(path) for path in standalone])
-    return checked(found, POOL if foreign else "")
+    runs += read_domainbed_runs(foreign, pooled=pooled)
+    runs += standalone_runs([read_stored_run(path) for path in standalone])
+    return checked(runs, POOL if foreign else "")
 
 
 def job_files(folder: Path) -> list[Path]:
     """Return the ``job.json`` of every run below a folder, except retrained runs in a sweep."""
-    return _of_sweep(find_files(folder, _OURS))
-
-
-def find_files(folder: Path, names: Collection[str]) -> dict[str, list[Path]]:
-    """Return the paths below ``folder`` with each of the given names, each list sorted.
-
-    Links to folders are not followed, and unreadable folders are skipped.
-    """
-    paths: dict[str, list[Path]] = {name: [] for name in names}
-    for parent, folders, files in os.walk(folder):
-        for name in paths.keys() & {*folders, *files}:
-            paths[name].append(Path(parent, name))
-    return {name: sorted(own) for name, own in paths.items()}
-
-
-def _of_sweep(files: Mapping[str, Sequence[Path]]) -> list[Path]:
-    retrained = [path for path in files[RETRAINED] if (path.parent / "sweep.json").exists()]
-    found = files["job.json"]
-    return [path for path in found if not any(path.is_relative_to(each) for each in retrained)]
+    return [
+        path
+        for path in sorted(folder.rglob("job.json"))
+        if not any(
+            parent.name == RETRAINED and (folder / parent.parent / "sweep.json").exists()
+            for parent in path.relative_to(folder).parents
+        )
+    ]
 
 
 def read_planned_runs(*paths: Path) -> list[Run]:

@@ -106,13 +106,8 @@ class Run:
     @cached_property
     def key(self) -> RunKey:
         """The key that identifies the run within its sweep."""
-        return RunKey(
-            self.dataset,
-            self.algorithm,
-            tuple(sorted(self.test_domains)),
-            self.hparams_seed,
-            self.trial_seed,
-        )
+        tests = tuple(sorted(self.test_domains))
+        return RunKey(self.dataset, self.algorithm, tests, self.hparams_seed, self.trial_seed)
 
 
 def checked(outcomes: Iterable[Run], remedy: str = "") -> list[Run]:
@@ -120,40 +115,38 @@ def checked(outcomes: Iterable[Run], remedy: str = "") -> list[Run]:
 
     ``remedy`` is an additional suggestion for resolving duplicates.
     """
-    found: dict[RunKey, list[Run]] = {}
+    by_key: dict[RunKey, list[Run]] = {}
     first: dict[str, Run] = {}
     for outcome in outcomes:
-        found.setdefault(outcome.key, []).append(outcome)
+        by_key.setdefault(outcome.key, []).append(outcome)
         other = first.setdefault(outcome.dataset, outcome)
         if other.domains != outcome.domains:
             raise DataError(
                 f"{other.folder} and {outcome.folder} disagree on the domains of"
                 f" {outcome.dataset}: {listed(other.domains)} and {listed(outcome.domains)}"
             )
-    twice = [group for group in found.values() if len(group) > 1]
+    twice = [group for group in by_key.values() if len(group) > 1]
     if twice:
-        raise DataError(_duplicates(twice, remedy))
-    return [found[key][0] for key in sorted(found)]
+        named = [_duplicate(group) for group in twice[:MOST_NAMED]]
+        if len(twice) > MOST_NAMED:
+            named.append(f"and {counted(len(twice) - MOST_NAMED, 'other run')} more than once")
+        remedies = " or ".join(filter(None, ("remove all but one of each", remedy)))
+        raise DataError(f"{'; '.join(named)}: {remedies}")
+    return [by_key[key][0] for key in sorted(by_key)]
 
 
-def _duplicates(groups: Sequence[Sequence[Run]], remedy: str) -> str:
-    """Return a message that names the folders of each duplicated run and the remedies."""
-    named = []
-    for group in groups[:MOST_NAMED]:
-        run = group[0]
-        differ = any(other.hparams != run.hparams for other in group)
-        named.append(
-            f"{' and '.join(str(each.folder) for each in group[:MOST_NAMED])}"
-            f"{f' and {len(group) - MOST_NAMED} more' * (len(group) > MOST_NAMED)}"
-            f" are the same run ({run.algorithm} on {run.dataset}, test domains"
-            f" {', '.join(run.domains[i] for i in run.test_domains)}, hyper-parameter seed"
-            f" {run.hparams_seed}, trial {run.trial_seed}) with"
-            f" {'different' if differ else 'equal'} hyper-parameters"
-        )
-    more = len(groups) - MOST_NAMED
-    rest = [f"and {counted(more, 'other run')} more than once"] if more > 0 else []
-    choices = " or ".join(filter(None, ("remove all but one of each", remedy)))
-    return f"{'; '.join([*named, *rest])}: {choices}"
+def _duplicate(group: Sequence[Run]) -> str:
+    """Return a phrase that names the folders of a duplicated run."""
+    run = group[0]
+    differ = any(other.hparams != run.hparams for other in group)
+    return (
+        f"{' and '.join(str(other.folder) for other in group[:MOST_NAMED])}"
+        f"{f' and {len(group) - MOST_NAMED} more' * (len(group) > MOST_NAMED)}"
+        f" are the same run ({run.algorithm} on {run.dataset}, test domains"
+        f" {', '.join(run.domains[i] for i in run.test_domains)}, hyper-parameter seed"
+        f" {run.hparams_seed}, trial {run.trial_seed}) with"
+        f" {'different' if differ else 'equal'} hyper-parameters"
+    )
 
 
 def positions(names: Sequence[str], domains: Sequence[str], where: object) -> tuple[int, ...]:

@@ -12,7 +12,8 @@ from shiftproof.core.json_values import rebuilt
 from shiftproof.sweeps.aggregate import SelectionResults, aggregate
 from shiftproof.sweeps.domainbed.names import algorithm_title
 from shiftproof.sweeps.results import Evaluation, Run
-from shiftproof.sweeps.selection.base import SELECTORS, Needs, StepSelector
+from shiftproof.sweeps.selection.base import SELECTORS
+from shiftproof.sweeps.standalone_runs import LastStep
 from shiftproof.sweeps.stored_run import RETRAINED
 
 SCORES = "scores.json"
@@ -50,20 +51,11 @@ class SelectedModel:
     def retrained_run(self, sweep: Path, domains: tuple[str, ...]) -> Run:
         """Return the retrained run in its own row, with one evaluation."""
         position = domains.index(self.test_domain)
-        inside: list[float | None] = [None] * len(domains)
-        inside[position] = self.accuracy
-        return Run(
-            self.dataset,
-            self.row,
-            domains,
-            (position,),
-            0,
-            self.trial_seed,
-            "finished",
-            (Evaluation(0, tuple(inside), (None,) * len(domains)),),
-            sweep / self.run,
-            {"hparams": {"draws": [self.hparams_seed]}},
-        )
+        inside = tuple(self.accuracy if name == self.test_domain else None for name in domains)
+        evaluations = (Evaluation(0, inside, (None,) * len(domains)),)
+        hparams = {"hparams": {"draws": [self.hparams_seed]}}
+        row = (self.dataset, self.row, domains, (position,), 0, self.trial_seed)
+        return Run(*row, "finished", evaluations, sweep / self.run, hparams)
 
 
 def read_retrained(runs: Iterable[Run], paths: Sequence[Path]) -> list[tuple[SelectedModel, Path]]:
@@ -93,16 +85,11 @@ def read_scores(path: Path) -> tuple[SelectedModel, ...]:
     return runs
 
 
-class Retrained(StepSelector):
+class Retrained(LastStep):
     """A selector for retrained runs, which selects nothing and is not registered."""
 
     name = RETRAINED
     title = f"retrained on all samples (plain rows: not retrained, selected by {BESIDE})"
-    needs = Needs((REPORTING,), every_step=False)
-
-    def score(self, evaluation: Evaluation, test_domain: int) -> float | None:
-        """Return the same score for every result."""
-        return 0.0
 
 
 def retrained_results(

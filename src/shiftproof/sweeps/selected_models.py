@@ -31,9 +31,9 @@ from shiftproof.learners.exact import Exact
 from shiftproof.sweeps.aggregate import aggregate
 from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.presets import Preset
-from shiftproof.sweeps.results import Run, RunKey, positions
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.retrained import REPORTING, SCORES, SelectedModel, read_scores
-from shiftproof.sweeps.selection import Selection, Selector
+from shiftproof.sweeps.selection import Selector
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.sweeps.stored_run import RETRAINED, read_planned_run
 from shiftproof.training.averaging import AVERAGES
@@ -53,16 +53,28 @@ def select_models(
 
     ``outcomes`` of other jobs, such as another plan in the same folder, are ignored.
     """
-    by_key = {_key(job): job for job in jobs}
-    own = [outcome for outcome in outcomes if outcome.key in by_key]
+    by_key = {job.key: job for job in jobs}
+    runs = [outcome for outcome in outcomes if outcome.key in by_key]
     selected = []
     for selector in selectors:
-        for dataset in aggregate(own, selector).datasets:
+        for dataset in aggregate(runs, selector).datasets:
             for (_, position), cell in dataset.cells.items():
-                for found in cell.selections.values():
-                    job = by_key[found.run.key]
-                    job = replace(job, config=replace(job.config, steps=found.step))
-                    model = _described(selector.name, dataset.domains[position], found, job)
+                for run, step, score, accuracy in cell.selections.values():
+                    job = by_key[run.key]
+                    job = replace(job, config=replace(job.config, steps=step))
+                    model = SelectedModel(
+                        selector.name,
+                        run.dataset,
+                        run.algorithm,
+                        dataset.domains[position],
+                        run.trial_seed,
+                        run.hparams_seed,
+                        step,
+                        score,
+                        accuracy,
+                        # Relative to the list, so that the folder can be moved.
+                        str(SweepFolder(Path()).run(job)),
+                    )
                     selected.append((model, job))
     return selected
 
@@ -95,22 +107,6 @@ def export_models(
     return out / INDEX
 
 
-def _described(selection: str, test_domain: str, found: Selection, job: Job) -> SelectedModel:
-    return SelectedModel(
-        selection,
-        found.run.dataset,
-        found.run.algorithm,
-        test_domain,
-        found.run.trial_seed,
-        found.run.hparams_seed,
-        found.step,
-        found.score,
-        found.accuracy,
-        # Relative to the list, so that the folder can be moved.
-        str(SweepFolder(Path()).run(job)),
-    )
-
-
 def _copy(sweep: SweepFolder, models: SweepFolder, job: Job) -> None:
     """Copy a run atomically."""
     source, target = sweep.run(job), models.run(job)
@@ -137,17 +133,12 @@ def _check(model: SelectedModel, job: Job, folder: SweepFolder) -> None:
     position = job.domains.index(model.test_domain)
     last = outcome.evaluations[-1] if outcome.evaluations else None
     if last is None or last.step != model.step or last.inside[position] != model.accuracy:
-        found = last.inside[position] if last else None
+        accuracy = last.inside[position] if last else None
         raise RunConflict(
-            f"{path} measures {found} on {model.test_domain} after step {model.step}, but the sweep"
-            f" recorded {model.accuracy}: it was made by another version or on another machine; run"
-            " the sweep again"
+            f"{path} measures {accuracy} on {model.test_domain} after step {model.step}, but the"
+            f" sweep recorded {model.accuracy}: it was made by another version or on another"
+            " machine; run the sweep again"
         )
-
-
-def _key(job: Job) -> RunKey:
-    tests = positions(job.config.test_domains, job.domains, job.data.name)
-    return RunKey(job.data.name, job.variant, tests, job.hparams_seed, job.trial_seed)
 
 
 # --- retraining on all samples -----------------------------------------------------------------
@@ -227,10 +218,10 @@ def _saved_and_scored(job: Job, again: Job, run: Path, dataset: DomainDataset) -
     dataset = in_standard_units(dataset, model.task)
     (at,) = (job.domains.index(name) for name in config.test_domains)
     rows = job.config.splits(dataset)[at].in_
+    domain = dataset.domains[at]
     if isinstance(learner, Exact):
-        score = evaluate_rows(learner, EvaluationSet(job.domains[at], dataset.domains[at], rows))
+        score = evaluate_rows(learner, EvaluationSet(domain.name, domain, rows))
     else:
-        domain = dataset.domains[at].to(torch.device(config.device))
-        subset = EvaluationSet(domain.name, domain, rows)
-        score = evaluate(learner, subset, reading_threads(None))
+        domain = domain.to(torch.device(config.device))
+        score = evaluate(learner, EvaluationSet(domain.name, domain, rows), reading_threads(None))
     return score.measured[MEASURES[model.task.kind][0]]

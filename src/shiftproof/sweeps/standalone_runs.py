@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -86,11 +87,10 @@ def standalone_runs(runs: Sequence[Run]) -> list[Run]:
 
 def kept_apart(outcomes: Sequence[Run]) -> list[list[Run]]:
     """Group runs that may share a table: those that adapt to the test domain, and the others."""
-    groups = [
-        [outcome for outcome in outcomes if outcome.dataset.endswith(ADAPTED) is adapted]
-        for adapted in (False, True)
-    ]
-    return [group for group in groups if group]
+    groups: dict[bool, list[Run]] = {False: [], True: []}
+    for outcome in outcomes:
+        groups[outcome.dataset.endswith(ADAPTED)].append(outcome)
+    return [group for group in groups.values() if group]
 
 
 def runs_to_compare(outcomes: Sequence[Run]) -> set[RunKey]:
@@ -100,13 +100,11 @@ def runs_to_compare(outcomes: Sequence[Run]) -> set[RunKey]:
     """
     wanted = set()
     for dataset in {outcome.dataset for outcome in outcomes}:
-        own = [outcome for outcome in outcomes if outcome.dataset == dataset]
-        wanted |= {
-            RunKey(dataset, algorithm, tests, 0, seed)
-            for algorithm in {outcome.algorithm for outcome in own}
-            for tests in {outcome.key.test_domains for outcome in own if outcome.test_domains}
-            for seed in {outcome.trial_seed for outcome in own}
-        }
+        keys = [outcome.key for outcome in outcomes if outcome.dataset == dataset]
+        algorithms, seeds = {key.algorithm for key in keys}, {key.trial_seed for key in keys}
+        held_out = {key.test_domains for key in keys if key.test_domains}
+        for algorithm, tests, seed in product(algorithms, held_out, seeds):
+            wanted.add(RunKey(dataset, algorithm, tests, 0, seed))
     return wanted
 
 
@@ -128,14 +126,14 @@ def _domains(runs: Iterable[Run]) -> dict[str, tuple[str, ...]]:
     """Return the domains of each dataset that its runs have measured, in order."""
     measured: dict[str, list[list[str]]] = {}
     for run in runs:
-        found = dict.fromkeys(
+        names = dict.fromkeys(
             name.rpartition("/")[0]
             for record in run.records
             for name in shown_measure(record)[1]
             if "/" in name
         )
-        found.update(dict.fromkeys(run.config["test_domains"]))
-        measured.setdefault(run.config["dataset"], []).append(list(found))
+        names.update(dict.fromkeys(run.config["test_domains"]))
+        measured.setdefault(run.config["dataset"], []).append(list(names))
     return {
         # The run that measured the most domains lists them in the dataset's own order.
         dataset: tuple(dict.fromkeys(n for ns in sorted(lists, key=len, reverse=True) for n in ns))
@@ -152,13 +150,11 @@ def _titles(runs: Iterable[Run]) -> dict[Path | None, str]:
     titles = {}
     for (_, algorithm), group in groups.items():
         settings = {run.folder: _settings(run.config) for run in group}
-        names = {name for each in settings.values() for name in each}
-        differing = sorted(
-            name for name in names if len({str(each.get(name)) for each in settings.values()}) > 1
-        )
-        for folder, each in settings.items():
-            said = ", ".join(f"{name}={each[name]}" for name in differing if name in each)
-            titles[folder] = f"{algorithm} ({said})" if said else algorithm
+        names = sorted({name for values in settings.values() for name in values})
+        differing = [n for n in names if len({str(s.get(n)) for s in settings.values()}) > 1]
+        for folder, values in settings.items():
+            named = ", ".join(f"{name}={values[name]}" for name in differing if name in values)
+            titles[folder] = f"{algorithm} ({named})" if named else algorithm
     return titles
 
 

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from shiftproof.core.errors import RunConflict
+from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.core.files import is_temporary, locked_folder, read_json, write_json
+from shiftproof.core.json_values import rebuilt
+from shiftproof.core.text import printable
 from shiftproof.sweeps.stored_run import JOB_NAMES, row_of
 from shiftproof.training.run_folder import changes
 
@@ -129,26 +133,23 @@ class SweepFolder:
     def _claim_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "sweep.json"
         if not path.exists():
-            others = [
-                f.name for f in self.path.iterdir() if f.name != "lock" and not is_temporary(f)
-            ]
-            if others:
+            paths = [path for path in self.path.iterdir() if not is_temporary(path)]
+            if others := {path.name for path in paths} - {"lock"}:
                 raise RunConflict(
                     f"{self.path} has {min(others)} but no sweep.json, so it is not a sweep;"
                     " choose another `out`"
                 )
             write_json(path, settings)
             return
-        found = read_json(path)
+        stored = read_json(path)
         wanted = json.loads(json.dumps(settings))
         # A setting that only the folder has counts too: a plain sweep cannot resume one with SWAD.
-        changed = [key for key in wanted | found if found.get(key) != wanted.get(key)]
-        if changed:
-            key = changed[0]
-            raise RunConflict(
-                f"{self.path} holds a sweep with another {key} ({found.get(key)!r}, not"
-                f" {wanted.get(key)!r}); choose another `out`"
-            )
+        for key in wanted | stored:
+            if stored.get(key) != wanted.get(key):
+                raise RunConflict(
+                    f"{self.path} holds a sweep with another {key} ({stored.get(key)!r}, not"
+                    f" {wanted.get(key)!r}); choose another `out`"
+                )
 
 
 def _difference(run: Path, job: Job) -> str:
@@ -158,3 +159,67 @@ def _difference(run: Path, job: Job) -> str:
         return "planned with other settings and not started; delete it, or choose another `out`"
     named = changes(read_json(path), job.config.to_json())
     return f"run with other settings ({named}); choose another `out`"
+
+
+# The final states of a run.
+ENDED = ("finished", "diverged", "failed")
+
+
+@dataclass
+class Standing:
+    """The progress of a sweep: counts, active runs, remaining time, and the best runs so far."""
+
+    total: int
+    counts: Counter[str] = field(default_factory=Counter)
+    running: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    best: dict[str, tuple[float, str]] = field(default_factory=dict)
+    seconds_left: float | None = None
+
+    @property
+    def left(self) -> int:
+        """The number of runs that have not ended."""
+        return self.total - sum(self.counts[state] for state in ENDED)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the progress as JSON values."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Standing:
+        """Restore the output of `to_json`; the values are checked, as the file may be untrusted."""
+        running = rebuilt(Mapping[str, tuple[str, int, int]], value["running"])
+        best = rebuilt(Mapping[str, tuple[float, str]], value["best"])
+        return cls(
+            rebuilt(int, value["total"]),
+            Counter(rebuilt(Mapping[str, int], value["counts"])),
+            {
+                key: (printable(title), step, max(1, steps))
+                for key, (title, step, steps) in running.items()
+            },
+            {
+                printable(cell): (accuracy, printable(name))
+                for cell, (accuracy, name) in best.items()
+            },
+            rebuilt(float | None, value["seconds_left"]),
+        )
+
+
+class Status(NamedTuple):
+    """The last reported progress of a sweep, and whether its process is still running."""
+
+    standing: Standing
+    running: bool
+
+
+def sweep_status(folder: Path) -> Status:
+    """Return the status of the sweep in a folder; works from any process."""
+    try:
+        status = SweepFolder(folder).read_status() if folder.is_dir() else None
+        result = status and Status(Standing.from_json(status), status["alive"])
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DataError(
+            f"{folder / 'status.json'} is damaged; run the sweep again to rewrite it"
+        ) from error
+    if not result:
+        raise DataError(f"{folder} holds no sweep, or one that has not started")
+    return result

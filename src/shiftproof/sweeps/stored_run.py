@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from shiftproof.core.errors import DataError
@@ -73,16 +74,12 @@ def read_stored_run(folder: Path) -> Run:
     config = read_json_if_any(folder / "config.json", required, sha256=hashes[0]) or {}
     failed = read_json_if_any(folder / "failed.json") or {}
     check_run(folder, job, config, failed)
-    return run_of(
-        folder,
-        job,
-        config,
-        files.records.read(hashes[1]) if config else [],
-        ended.status if ended else "failed" if failed else "running",
-        ended.seconds if ended else None,
-        ended.environment if ended else {},
-        failed.get("reason", ""),
-    )
+    records = files.records.read(hashes[1]) if config else []
+    if ended:
+        return run_of(folder, job, config, records, ended.status, ended.seconds, ended.environment)
+    if failed:
+        return run_of(folder, job, config, records, "failed", failure=failed["reason"])
+    return run_of(folder, job, config, records, "running")
 
 
 def read_planned_run(folder: Path) -> Run:
@@ -99,8 +96,8 @@ def run_of(
     config: Mapping[str, Any],
     records: Sequence[Record],
     status: str,
-    seconds: float | None,
-    environment: Mapping[str, Any],
+    seconds: float | None = None,
+    environment: Mapping[str, Any] = MappingProxyType({}),
     failure: str = "",
 ) -> Run:
     """Return a run under the names in its job, or in its settings if it has no job."""
@@ -138,37 +135,26 @@ def row_of(job: Mapping[str, Any]) -> str:
 def evaluations_of(records: Sequence[Record], domains: Sequence[str]) -> tuple[Evaluation, ...]:
     """Return the evaluations of ``domains`` in our records."""
     inside, outside = ([f"{name}/{part}" for name in domains] for part in ("in", "out"))
-    evaluations = []
-    for record in records:
-        _, accuracy = shown_measure(record)
-        risk: Mapping[str, float] | None = record.get("risk")
-        shift: Mapping[str, Any] = record.get("shift") or {}
-        untested = shift.get("untested", "")
-        evaluations.append(
-            Evaluation(
-                record["step"],
-                tuple(map(accuracy.get, inside)),
-                tuple(map(accuracy.get, outside)),
-                None if risk is None else tuple(map(risk.get, outside)),
-                _shift(shift, outside) if shift and "untested" not in shift else None,
-                untested,
-                _extras(accuracy),
-                tuple((name, value) for name, value in record.items() if type(value) is float),
-            )
-        )
-    return tuple(evaluations)
+    return tuple(_evaluation(record, inside, outside) for record in records)
 
 
-def _extras(accuracy: Mapping[str, float]) -> tuple[tuple[str, float], ...]:
-    # Parts of a domain have a slash in their name.
-    return tuple((name, value) for name, value in accuracy.items() if "/" not in name)
-
-
-def _shift(shift: Mapping[str, Any], outside: Sequence[str]) -> OutputShift:
-    return OutputShift(
-        shift["classes"],
-        tuple(map(shift["label_entropy"].get, outside)),
-        shift["concept"]["value"],
-        shift["covariate"]["value"],
-        shift["concept"]["p_value"],
+def _evaluation(record: Record, inside: Sequence[str], outside: Sequence[str]) -> Evaluation:
+    _, accuracy = shown_measure(record)
+    risk: Mapping[str, float] | None = record.get("risk")
+    measured: Mapping[str, Any] = record.get("shift") or {}
+    shift = None
+    if "concept" in measured:
+        concept, entropy = measured["concept"], map(measured["label_entropy"].get, outside)
+        amounts = (concept["value"], measured["covariate"]["value"], concept["p_value"])
+        shift = OutputShift(measured["classes"], tuple(entropy), *amounts)
+    return Evaluation(
+        record["step"],
+        tuple(map(accuracy.get, inside)),
+        tuple(map(accuracy.get, outside)),
+        None if risk is None else tuple(map(risk.get, outside)),
+        shift,
+        measured.get("untested", ""),
+        # Parts of a domain have a slash in their name.
+        tuple((name, value) for name, value in accuracy.items() if "/" not in name),
+        tuple((name, value) for name, value in record.items() if type(value) is float),
     )

@@ -6,6 +6,7 @@ import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,7 @@ from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
 from shiftproof.sweeps.plan import check_interval, check_parts, chosen_draws, combined, plan
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import Failure, SweepFolder
+from shiftproof.sweeps.store import Failure, Standing, SweepFolder
 from shiftproof.sweeps.tracker import Tracker
 from shiftproof.training.interrupt import stop_on_signal
 
@@ -58,8 +58,8 @@ class SweepPlan:
 
     def seconds(self, workers: int) -> float:
         """Return the estimated duration of all runs in ``workers`` processes; no run is split."""
-        each = [self.expected_seconds(job) for job in self.jobs]
-        return max(max(each, default=0.0), sum(each) / workers)
+        seconds = [self.expected_seconds(job) for job in self.jobs]
+        return max(max(seconds, default=0.0), sum(seconds) / workers)
 
     @property
     def disk(self) -> int:
@@ -126,15 +126,15 @@ def make_plan(
     is_left: Callable[[Job], bool] = lambda job: True,
     steps: int | None = None,
     eval_every: int | None = None,
-    device: str = "auto",
-    precision: str = "fp32",
     test_domains: Sequence[str] = (),
-    average: str = "none",
-    class_weight: str = UNWEIGHTED,
     threads: int = 1,
     progress: Progress = silent,
+    **common: Any,
 ) -> SweepPlan:
-    """Plan the runs that the selectors need, and time a few steps of each remaining kind."""
+    """Plan the runs that the selectors need, and time a few steps of each remaining kind.
+
+    ``common`` are keywords of `configure` that apply to every run.
+    """
     if n_hparams < 1 or trials < 1:
         raise InvalidValue("a sweep needs at least one draw of hyper-parameters and one trial")
     chosen = chosen_draws(n_hparams, draws)
@@ -149,15 +149,7 @@ def make_plan(
         preset = replace(preset, interval=eval_every)
     blocks = [Block(data, variants, together, chosen, trials, test_domains) for data in sets]
     planned = plan_blocks(
-        blocks,
-        preset,
-        is_left=is_left,
-        device=device,
-        precision=precision,
-        average=average,
-        class_weight=class_weight,
-        threads=threads,
-        progress=progress,
+        blocks, preset, is_left=is_left, threads=threads, progress=progress, **common
     )
     return replace(planned, needs=needs)
 
@@ -167,12 +159,9 @@ def plan_blocks(
     preset: Preset,
     *,
     is_left: Callable[[Job], bool] = lambda job: True,
-    device: str = "auto",
-    precision: str = "fp32",
-    average: str = "none",
-    class_weight: str = UNWEIGHTED,
     threads: int = 1,
     progress: Progress = silent,
+    **common: Any,
 ) -> SweepPlan:
     """Plan runs, and time a few steps of each variant that has runs left, on ``threads`` threads.
 
@@ -193,39 +182,36 @@ def plan_blocks(
             hparams_seeds=block.draws,
             needs=block.needs,
             test_domains=block.test_domains,
-            device=device,
-            precision=precision,
-            average=average,
-            class_weight=class_weight,
+            **common,
         )
         planned.append(list(jobs))
         cache.keep(block.data, 0, loaded[0])
     costs: dict[tuple[str, str], Cost] = {}
-    for block, own in zip(blocks, planned, strict=True):
+    for block, jobs_of_block in zip(blocks, planned, strict=True):
+        what, count = f"measuring steps on {block.data.name}", len(block.variants)
         for done, variant in enumerate(block.variants):
-            progress(f"measuring steps on {block.data.name}", done, len(block.variants))
-            left = [job for job in own if job.variant == variant.name and is_left(job)]
+            progress(what, done, count)
+            left = [job for job in jobs_of_block if job.variant == variant.name and is_left(job)]
             alike = [job for job in left if _size(job) == _size(left[0])]
             cost = measure(alike, cache.get(left[0]), threads) if left else Cost(0.0, 0.0, 0)
             costs[block.data.name, variant.name] = cost
-        count = len(block.variants)
-        progress(f"measuring steps on {block.data.name}", count, count)
+        progress(what, count, count)
     # What a run evaluates is part of its identity: another selection makes another run.
-    evaluated = {name for block in blocks for name in block.needs.evaluate}
-    every_step = any(block.needs.every_step for block in blocks)
-    settings = {
+    settings: dict[str, Any] = {
         "preset": preset.name,
         "steps": preset.steps,
-        "precision": precision,
-        "evaluate": sorted(evaluated),
-        # Stored files leave out what has its default.
-        **({"every_step": True} if every_step else {}),
-        **({"eval_every": preset.interval} if preset.interval is not None else {}),
-        **({"average": average} if average != "none" else {}),
-        **({"class_weight": class_weight} if class_weight != UNWEIGHTED else {}),
+        "precision": common.get("precision", "fp32"),
+        "evaluate": sorted({name for block in blocks for name in block.needs.evaluate}),
     }
-    every = tuple(job for own in planned for job in own)
-    return SweepPlan(every, costs, settings, memory_so_far())
+    # Stored files leave out what has its default.
+    optional = {
+        "every_step": (any(block.needs.every_step for block in blocks), False),
+        "eval_every": (preset.interval, None),
+        "average": (common.get("average", "none"), "none"),
+        "class_weight": (common.get("class_weight", UNWEIGHTED), UNWEIGHTED),
+    }
+    settings |= {name: value for name, (value, default) in optional.items() if value != default}
+    return SweepPlan(tuple(chain.from_iterable(planned)), costs, settings, memory_so_far())
 
 
 def run_sweep(

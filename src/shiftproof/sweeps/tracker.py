@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from shiftproof.sweeps.executors.base import Event
 from shiftproof.sweeps.jobs import Job
-from shiftproof.sweeps.standing import Standing
-from shiftproof.sweeps.store import SweepFolder
+from shiftproof.sweeps.store import ENDED, Standing, SweepFolder
 
 STATUS_SECONDS = 1.0
 # The fewest runs that must fail at their start before a sweep gives up.
@@ -27,11 +26,9 @@ class Tracker:
         show: Callable[[Standing], None],
     ) -> None:
         states = {job.id: folder.state(job) for job in jobs}
-        self.left = [job for job in jobs if states[job.id] in ("waiting", "begun")]
+        self.left = [job for job in jobs if states[job.id] not in ENDED]
         self.standing = Standing(len(jobs))
-        self.standing.counts.update(
-            state for state in states.values() if state not in ("waiting", "begun")
-        )
+        self.standing.counts.update(state for state in states.values() if state in ENDED)
         self._folder = folder
         self._workers = workers
         self._show = show
@@ -72,11 +69,11 @@ class Tracker:
             self._folder.record_failure(job, event.reason, event.trace)
             standing.counts["failed"] += 1
             self._failed.append(job)
-        elif event.status in ("finished", "diverged"):
+        elif event.status != "stopped":
             standing.counts[event.status] += 1
             self._done_seconds.append((self._expected[job.id], event.seconds))
             self._note_best(event)
-        if event.kind == "failed" or event.status != "stopped":
+        if event.status != "stopped":
             self._expected.pop(job.id, None)
 
     def _hopeless(self) -> bool:

@@ -82,7 +82,7 @@ def _pack(
     if isinstance(value, dict):
         return {"dict": [[key, pack(item, key)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
-        return {"list": [pack(item, place) for place, item in enumerate(value)]}
+        return {"list": [pack(item, index) for index, item in enumerate(value)]}
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"a checkpoint cannot hold {type(value).__name__} at {path or 'its root'}")

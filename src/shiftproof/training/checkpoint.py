@@ -54,8 +54,8 @@ def weights_in_place(
         modules = state["algorithm"]["modules"]
         for part in algorithm.predicts_with:  # other state may be from an older version
             names = [name for name in modules if name.startswith(f"{part}.")]
-            own = {name.removeprefix(f"{part}."): modules[name] for name in names}
-            getattr(algorithm, part).load_state_dict(own)
+            weights = {name.removeprefix(f"{part}."): modules[name] for name in names}
+            getattr(algorithm, part).load_state_dict(weights)
         average.load(state)
     except (KeyError, RuntimeError, ValueError) as error:
         raise unfit_checkpoint(folder, error) from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -46,23 +47,23 @@ def pooled(
     if pool == ALL:
         return dataset, ()
     names = [column.name for column in _columns(dataset)]
-    vectors = {vector: own for vector, own in vectors_in(names).items() if len(own) > 1}
+    vectors = {vector: parts for vector, parts in vectors_in(names).items() if len(parts) > 1}
     if len(vectors) < 2:
         raise InvalidValue(
             f"`pool={BEST!r}` needs at least two backbones or vectors to choose from, but"
             f" {dataset.name} has {len(vectors) or 'none'}"
         )
-    places = {vector: [names.index(name) for name in own] for vector, own in vectors.items()}
-    risks = {}
-    for done, (vector, own) in enumerate(places.items()):
-        progress("choosing a backbone", done, len(places))
-        risks[vector] = _risk(_only(dataset, own), test_domains, seed)
-    best = min(risks, key=lambda vector: risks[vector])
-    found = ", ".join(f"{vector} {risk:.3f}" for vector, risk in risks.items())
-    note = f"{best} has the lowest loss on held-out training domains: {found}"
+    positions = {vector: [names.index(part) for part in parts] for vector, parts in vectors.items()}
+    risks: dict[str, float] = {}
+    for done, (vector, at) in enumerate(positions.items()):
+        progress("choosing a backbone", done, len(positions))
+        risks[vector] = _risk(_only(dataset, at), test_domains, seed)
+    best = min(risks, key=risks.__getitem__)
+    listed = ", ".join(f"{vector} {risk:.3f}" for vector, risk in risks.items())
+    note = f"{best} has the lowest loss on held-out training domains: {listed}"
     if isinstance(dataset, FrozenFeatures):
-        return next(own for own in dataset.parts if own.frozen["backbone"] == best), (note,)
-    others = {place for own in places.values() for place in own} - set(places[best])
+        return next(part for part in dataset.parts if part.frozen["backbone"] == best), (note,)
+    others = {i for vector, at in positions.items() if vector != best for i in at}
     return _only(dataset, [i for i in range(len(names)) if i not in others]), (note,)
 
 
@@ -70,17 +71,15 @@ def _columns(dataset: DomainDataset) -> Sequence[Column]:
     return dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
 
 
-def _only(dataset: DomainDataset, places: Sequence[int]) -> DomainDataset:
-    """Return a table with only the columns at `places`."""
-    columns = dataset.preparation
-    if not isinstance(columns, Columns):
-        raise InvalidValue(f"{dataset.name} has no columns")
-    kept = replace(columns, columns=tuple(columns.columns[place] for place in places))
+def _only(dataset: DomainDataset, positions: Sequence[int]) -> DomainDataset:
+    """Return a table with only the columns at `positions`."""
+    columns: Any = dataset.preparation
 
     def cut(domain: Domain) -> Domain:
-        return domain.having(x=domain.rows()[:, list(places)])
+        return domain.having(x=domain.rows()[:, list(positions)])
 
-    return replace(dataset.with_domains(cut), preparation=kept, identity="")
+    chosen = replace(columns, columns=tuple(columns.columns[position] for position in positions))
+    return replace(dataset.with_domains(cut), preparation=chosen, identity="")
 
 
 def _risk(dataset: DomainDataset, test_domains: Sequence[str], seed: int) -> float:

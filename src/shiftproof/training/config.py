@@ -7,6 +7,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -144,11 +145,11 @@ class RunConfig:
         declared = MODELS.get(self.backbone)
         hparams = dict(self.hparams)
         if self.weights_file:
-            found = content_hash(self.weights_file)
-            if found != hparams["weights"]:
+            content = content_hash(self.weights_file)
+            if content != hparams["weights"]:
                 raise InvalidValue(
                     f"{self.weights_file} has changed since the run was configured:"
-                    f" {found}, not {hparams['weights']}"
+                    f" {content}, not {hparams['weights']}"
                 )
             hparams["weights"] = self.weights_file
         return resolve(declared, regime, declared_hparams(declared, hparams))
@@ -178,7 +179,5 @@ def standard_units(
 
 
 def _mean_of_means(parts: Sequence[np.ndarray], weights: Sequence[np.ndarray] | None) -> float:
-    if weights is None:
-        return fmean(float(part.mean()) for part in parts)
-    pairs = zip(parts, weights, strict=True)
+    pairs = zip(parts, weights or repeat(None, len(parts)), strict=True)
     return fmean(float(np.average(part, weights=weight)) for part, weight in pairs)

@@ -20,6 +20,9 @@ from shiftproof.models.weights_name import RANDOM, content_hash, names_a_file
 from shiftproof.training.config import NO_NETWORK, RunConfig, declared_hparams
 from shiftproof.training.settings import AVERAGES, EVALUATIONS, INVARIANCE, ConfigureSettings
 
+# The settings that a configuration holds as they are.
+UNCHANGED = ("seed", "precision", "average", "augment_validation", "private", "class_weight")
+
 
 def default_algorithm(*, images: bool, kind: Kind = CLASSIFICATION) -> str:
     """Return the default algorithm: IDM with automatic strength for images, `best` for rows.
@@ -76,32 +79,27 @@ def configure(dataset: DomainDataset, settings: ConfigureSettings) -> RunConfig:
             f"{algorithm} already averages its weights: leave out `average` (now:"
             f" {settings.average}), or choose another `algorithm`, such as erm"
         )
+    fewest = settings.fewest_training_domains
+    test_domains = _test_domains(dataset, settings.test_domains, fewest)
     return RunConfig(
         dataset=dataset.name,
         fingerprint=dataset.fingerprint,
         algorithm=algorithm,
         backbone=backbone,
         hparams=resolved,
-        test_domains=_test_domains(
-            dataset, settings.test_domains, settings.fewest_training_domains
-        ),
+        test_domains=test_domains,
         steps=steps,
         eval_every=eval_every,
         evaluate=tuple(name for name in EVALUATIONS if name in evaluate),
         holdout=holdout,
         data_seed=settings.seed_of_data,
-        seed=settings.seed,
         device=_device(settings.device, dataset, learner),
-        precision=settings.precision,
-        average=settings.average,
         extractor=dict(dataset.frozen),
-        augment_validation=settings.augment_validation,
-        private=settings.private,
         standardize=dataset.standardize,
         loss=_loss(dataset, settings.loss),
-        class_weight=settings.class_weight,
         weights_file=weights_file,
         estimator=estimator,
+        **{name: getattr(settings, name) for name in UNCHANGED},
     )
 
 

@@ -18,7 +18,7 @@ from shiftproof.learners.algorithms import Algorithm
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.models.risk import class_probabilities, predicted_class
 from shiftproof.training import processes, shared_batches
-from shiftproof.training.evaluation_sets import EvaluationSet, Score, batch_size, error_measures
+from shiftproof.training.evaluation_sets import EvaluationSet, Score, batch_size, measures_of
 from shiftproof.training.outputs import in_row_order
 
 
@@ -36,53 +36,29 @@ def evaluate(
     The risk is not finite if the model's outputs are not.  `workers` threads read lazy inputs;
     `view_seed` determines the random views of an augmented set.
     """
-    device = subset.domain.y.device
-    task = algorithm.task
-    measure = _Correct(device) if task.kind == CLASSIFICATION else _Errors(device, task)
-    risk = torch.zeros((), dtype=_precise(device), device=device)
-    kept: list[tuple[Tensor, Tensor]] = []
+    device, task = subset.domain.y.device, algorithm.task
+    # Sums are in float64, except on MPS, which lacks it.
+    precise = torch.float32 if device.type == "mps" else torch.float64
+    sums = risk = torch.zeros((), dtype=precise, device=device)
+    batches: list[tuple[Tensor, Tensor]] = []
     for logits, labels in predictions(algorithm, subset, workers, view_seed):
-        measure.add(logits, labels)
-        risk += algorithm.sample_loss.risk(logits, labels).sum()
+        sums = sums + _sums(task, logits, labels, precise)
+        risk = risk + algorithm.sample_loss.risk(logits, labels).sum()
         if keep_outputs:
-            kept.append((logits.cpu(), labels.cpu()))
+            batches.append((logits.cpu(), labels.cpu()))
     n = len(subset.index)
-    outputs = (torch.cat([x for x, _ in kept]), torch.cat([y for _, y in kept])) if kept else None
-    return Score(measure.measured(n), risk.item() / n, outputs)
+    parts = [torch.cat(part) for part in zip(*batches, strict=True)]
+    outputs = (parts[0], parts[1]) if parts else None
+    return Score(measures_of(task, (sums / n).tolist()), risk.item() / n, outputs)
 
 
-class _Correct:
-    """Counts how many samples are classified correctly."""
-
-    def __init__(self, device: torch.device) -> None:
-        self.correct = torch.zeros((), dtype=torch.int64, device=device)
-
-    def add(self, logits: Tensor, labels: Tensor) -> None:
-        self.correct += (predicted_class(logits) == labels).sum()
-
-    def measured(self, n: int) -> dict[str, float]:
-        return {"accuracy": self.correct.item() / n}
-
-
-class _Errors:
-    """Adds up y, y², |e| and e², in standard units."""
-
-    def __init__(self, device: torch.device, task: Task) -> None:
-        self.sums = torch.zeros(4, dtype=_precise(device), device=device)
-        self.scale = task.scale[0]
-
-    def add(self, outputs: Tensor, labels: Tensor) -> None:
-        y = labels.to(self.sums.dtype)
-        error = outputs[:, 0].to(self.sums.dtype) - y
-        self.sums += torch.stack([y, y.square(), error.abs(), error.square()]).sum(dim=1)
-
-    def measured(self, n: int) -> dict[str, float]:
-        return error_measures((self.sums / n).tolist(), self.scale)
-
-
-def _precise(device: torch.device) -> torch.dtype:
-    """Return the precision for sums: float64, except on MPS, which lacks it."""
-    return torch.float32 if device.type == "mps" else torch.float64
+def _sums(task: Task, outputs: Tensor, labels: Tensor, precise: torch.dtype) -> Tensor:
+    """Return the number of right classes [1], or Σy, Σy², Σ|e| and Σe² in standard units [4]."""
+    if task.kind == CLASSIFICATION:
+        return (predicted_class(outputs) == labels).sum().to(precise)[None]
+    y = labels.to(precise)
+    error = outputs[:, 0].to(precise) - y
+    return torch.stack([y, y.square(), error.abs(), error.square()]).sum(dim=1)
 
 
 @torch.no_grad()
@@ -126,8 +102,8 @@ def read_in_order(
 
     def read(start: int) -> tuple[Tensor, Tensor]:
         part = np.arange(start, min(start + size, len(subset.index)))
-        own = part[shared_batches.own_share(len(part)).numpy()] if divided else part
-        x = domain.stored(subset.index[own], None if seeds is None else seeds[own])
+        share = part[shared_batches.own_share(len(part)).numpy()] if divided else part
+        x = domain.stored(subset.index[share], None if seeds is None else seeds[share])
         return x, domain.labels(subset.index[part])
 
     return prefetch(read, starts, workers if domain.is_lazy else 0)

@@ -92,16 +92,19 @@ def plan_evaluation(
     return sets
 
 
-def error_measures(means: Sequence[float], scale: float) -> dict[str, float]:
-    """Return R², MAE and RMSE from the means of y, y², |e| and e².
+def measures_of(task: Task, means: Sequence[float]) -> dict[str, float]:
+    """Return the accuracy from the mean of right classes, or R², MAE and RMSE of numbers.
 
-    MAE and RMSE are multiplied by `scale`, and R² is left out if all labels are equal.
+    For numbers, `means` are those of y, y², |e| and e² in standard units.  R² is left out if all
+    labels are equal.
     """
+    if task.kind == CLASSIFICATION:
+        return {"accuracy": means[0]}
     y, squared_y, absolute, squared = means
-    found = {"mae": scale * absolute, "rmse": scale * math.sqrt(squared)}
+    errors = {"mae": task.scale[0] * absolute, "rmse": task.scale[0] * math.sqrt(squared)}
     variance = squared_y - y * y
     # The variance of equal labels may be a rounding error instead of 0.
-    return {"r2": 1 - squared / variance, **found} if variance > 1e-12 * squared_y else found
+    return {"r2": 1 - squared / variance, **errors} if variance > 1e-12 * squared_y else errors
 
 
 def batches_of(subset: EvaluationSet) -> Iterator[np.ndarray]:
@@ -139,8 +142,8 @@ def row_losses(task: Task, outputs: np.ndarray, labels: np.ndarray) -> np.ndarra
 
 def row_outputs(learner: Exact, subset: EvaluationSet) -> np.ndarray:
     """Return the predicted log-probabilities or numbers for the rows of a set, as float32."""
-    found = [learner.predict(as_float_rows(subset.domain.rows(own))) for own in batches_of(subset)]
-    whole: np.ndarray = np.concatenate(found).astype(np.float32)
+    batches = [learner.predict(as_float_rows(subset.domain.rows(i))) for i in batches_of(subset)]
+    whole: np.ndarray = np.concatenate(batches).astype(np.float32)
     return whole
 
 
@@ -150,12 +153,11 @@ def evaluate_rows(learner: Exact, subset: EvaluationSet, *, keep_outputs: bool =
     outputs, labels = row_outputs(learner, subset), subset.domain.label_array[subset.index]
     risk = float(row_losses(task, outputs, labels).mean())
     if task.kind == CLASSIFICATION:
-        right = int((outputs.argmax(axis=1) == labels).sum())
-        measured = {"accuracy": right / len(labels)}
+        terms = [outputs.argmax(axis=1) == labels]
     else:
         error = outputs[:, 0].astype(np.float64) - labels
-        means = np.stack([labels, np.square(labels), np.abs(error), np.square(error)]).mean(axis=1)
-        measured = error_measures(means.tolist(), task.scale[0])
+        terms = [labels, np.square(labels), np.abs(error), np.square(error)]
+    measured = measures_of(task, np.stack(terms).mean(axis=1).tolist())
     return Score(measured, risk, (outputs, labels) if keep_outputs else None)
 
 

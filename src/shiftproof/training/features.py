@@ -73,11 +73,9 @@ def freeze(
     separated by commas.
     """
     if "," in backbone:
-        settings = {"device": device, "precision": precision, "workers": workers}
+        freeze_as = partial(freeze, device=device, precision=precision, progress=progress)
         pairs = several_backbones(backbone, weights)
-        return joined_features(
-            [freeze(dataset, *pair, progress=progress, **settings) for pair in pairs]  # type: ignore[arg-type]
-        )
+        return joined_features([freeze_as(dataset, *pair, workers=workers) for pair in pairs])
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
         raise InvalidValue(f"`freeze` is for images, but {dataset.name} has none")
     name = MODELS.full_name(backbone)
@@ -124,7 +122,7 @@ def freeze(
         indices = [np.arange(start, min(start + SHARD, len(domain))) for start in starts]
         paths = [folder / f"{start:09d}.safetensors" for start in starts]
         stored = [_read(path, len(index)) for path, index in zip(paths, indices, strict=True)]
-        missing = [index for index, own in zip(indices, stored, strict=True) if own is None]
+        missing = [i for i, features in zip(indices, stored, strict=True) if features is None]
         # One iterator for all: the images of the next file are read while this one is computed.
         computed = extractor.features(domain, missing, workers) if missing else iter(())
         for path, index, features in zip(paths, indices, stored, strict=True):
@@ -140,7 +138,7 @@ def freeze(
             yield features
 
     described = json.dumps([dataset.fingerprint, frozen], sort_keys=True)
-    made = replace(
+    features = replace(
         dataset.with_domains(extract),
         regime="features",
         backbone="mlp",
@@ -148,7 +146,7 @@ def freeze(
         frozen=frozen,
     )
     return FrozenFeatures(
-        **{item.name: getattr(made, item.name) for item in fields(made)},
+        **{item.name: getattr(features, item.name) for item in fields(features)},
         source=form_of(dataset, None),
         network=extractor.built,
     )
@@ -160,17 +158,16 @@ def several_backbones(backbone: str, weights: str) -> list[tuple[str, str]]:
     >>> several_backbones("resnet18, resnet50", "random")
     [('resnet18', 'random'), ('resnet50', 'random')]
     """
-    names = [name.strip() for name in backbone.split(",")]
-    own = [name.strip() for name in weights.split(",")]
-    own = own * len(names) if len(own) == 1 else own
+    names, values = ([text.strip() for text in part.split(",")] for part in (backbone, weights))
+    values = values * len(names) if len(values) == 1 else values
     if "" in names or len(set(names)) < len(names):
         raise InvalidValue(f"`backbone` must name each network once, not {backbone!r}")
-    if len(own) != len(names):
+    if len(values) != len(names):
         raise InvalidValue(
             f"`weights` must have one entry, or one for each of {counted(len(names), 'backbone')},"
-            f" not {len(own)}"
+            f" not {len(values)}"
         )
-    return list(zip(names, own, strict=True))
+    return list(zip(names, values, strict=True))
 
 
 def joined_features(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
@@ -181,23 +178,19 @@ def joined_features(parts: Sequence[FrozenFeatures]) -> FrozenFeatures:
         for part in parts
         for name in component_names(part.frozen["backbone"], part.input_shape[0])
     ]
-    place = {domain.name: index for index, domain in enumerate((*first.domains, *first.extras))}
+    by_name = [{domain.name: domain for domain in (*p.domains, *p.extras)} for p in parts]
 
     def joined(domain: Domain) -> Domain:
-        own = [(*part.domains, *part.extras)[place[domain.name]] for part in parts]
-        return domain.having(x=np.concatenate([each.rows() for each in own], axis=1))
+        rows = [domains[domain.name].rows() for domains in by_name]
+        return domain.having(x=np.concatenate(rows, axis=1))
 
     described = json.dumps([part.identity for part in parts])
+    names = {key: ",".join(p.frozen[key] for p in parts) for key in ("backbone", "weights")}
     return replace(
         cast(FrozenFeatures, first.with_domains(joined)),
         preparation=Columns(tuple(columns)),
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
-        frozen={
-            **first.frozen,
-            **{
-                key: ",".join(part.frozen[key] for part in parts) for key in ("backbone", "weights")
-            },
-        },
+        frozen={**first.frozen, **names},
         network=partial(_built_side_by_side, parts),
         parts=tuple(parts),
     )
@@ -225,7 +218,7 @@ class _Extractor:
         featurizer = self.built()
         autocast = torch.autocast(self.device.type, dtype=torch.bfloat16)
         size = batch_size(domain)
-        batches = [own[low : low + size] for own in groups for low in range(0, len(own), size)]
+        batches = [rows[low : low + size] for rows in groups for low in range(0, len(rows), size)]
         for x in prefetch(domain.stored, batches, workers if domain.is_lazy else 0):
             with autocast if self.precision == "bf16" else contextlib.nullcontext():
                 features = featurizer(as_numbers(x.to(self.device))).float().cpu()

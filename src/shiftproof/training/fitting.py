@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from shiftproof.core.cores import allowed_threads
-from shiftproof.core.seeding import seed_hash, stream_seed
+from shiftproof.core.seeding import stream_seed
 from shiftproof.core.types import CLASSIFICATION, Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -21,13 +21,12 @@ from shiftproof.learners.exact import Exact
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training.array_state import State
 from shiftproof.training.config import RunConfig
-from shiftproof.training.evaluation_sets import Score, evaluate_rows, plan_evaluation
+from shiftproof.training.evaluation_sets import evaluate_rows, plan_evaluation
 from shiftproof.training.outputs import in_row_order
 from shiftproof.training.records import Record
 from shiftproof.training.rows import samples_of
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
-from shiftproof.training.settings import INVARIANCE
 
 
 class Fitting(Session):
@@ -65,20 +64,14 @@ class Fitting(Session):
         return None if math.isfinite(self.pending.get("loss", 0.0)) else self.step
 
     def measure(self) -> Record:
-        """Evaluate, and describe the members.
-
-        `shift` describes the shift of the outputs (see `invariance`), if requested.
-        """
+        """Evaluate, and describe the members."""
         record: Record = {"step": self.step, **self.pending}
         self.pending = {}
         scores = {
             subset.name: evaluate_rows(self.algorithm, subset, keep_outputs=self._keeps(subset))
             for subset in self.evaluation
         }
-        self.outputs = self._outputs_on_test_domains(scores)
         record |= self._scored_record(scores)
-        if INVARIANCE in self.config.evaluate:
-            record["shift"] = self._shift(scores)
         ensemble = self.algorithm.ensemble
         record["members"] = ensemble.described()
         if ensemble.left_out:
@@ -107,18 +100,6 @@ class Fitting(Session):
         if task.kind == CLASSIFICATION:
             predicted = np.exp(log_softmax(predicted.astype(np.float64), axis=1))
         return in_row_order(task, predicted, np.concatenate(labels), rows)
-
-    def _shift(self, scores: Mapping[str, Score]) -> dict[str, Any]:
-        import torch
-
-        from shiftproof.training.invariance import shift_of_outputs
-
-        outputs = {
-            name: (torch.from_numpy(score.outputs[0]), torch.from_numpy(score.outputs[1]))
-            for name, score in scores.items()
-            if score.outputs
-        }
-        return shift_of_outputs(outputs, seed_hash(INVARIANCE, self.config.data_seed))
 
 
 def build_exact(config: RunConfig, task: Task) -> Exact:

@@ -10,10 +10,8 @@ from statistics import fmean
 import numpy as np
 
 from shiftproof.data import DomainDataset
-from shiftproof.metrics.base import scores
-from shiftproof.metrics.outputs import NumberOutputs
 from shiftproof.training.config import RunConfig
-from shiftproof.training.records import Record
+from shiftproof.training.records import Record, shown_measure
 
 
 @dataclass(frozen=True)
@@ -69,53 +67,41 @@ class HeldOutNumbers:
 AnyHeldOut = HeldOutScore | HeldOutNumbers
 
 
-def held_out_numbers(
-    config: RunConfig, record: Record, dataset: DomainDataset, outputs: NumberOutputs | None
-) -> HeldOutNumbers:
-    """Return the errors of a run with one test domain, from its outputs there."""
-    (domain,) = config.test_domains
-    labels = dataset.domains[dataset.index_of(domain)].label_array
-    (center,) = config.task(dataset).center
-    within = [
-        value
-        for name, value in record.get("r2", {}).items()
-        if name.endswith("/out") and name.rpartition("/")[0] != domain
-    ]
-    values = {} if outputs is None else scores(outputs)
-    r2, mae, rmse = (
-        math.nan if (value := values.get(name)) is None else value for name in ("r2", "mae", "rmse")
-    )
-    return HeldOutNumbers(
-        domain,
-        len(labels) if values else 0,
-        r2,
-        mae,
-        rmse,
-        float(np.abs(labels - center).mean()),
-        fmean(within) if within else math.nan,
-        dataset.target,
-    )
+def held_out_score(
+    config: RunConfig, record: Record, dataset: DomainDataset, values: Mapping[str, float | None]
+) -> AnyHeldOut:
+    """Return the scores of a run with one test domain.
 
-
-def held_out_score(config: RunConfig, record: Record, dataset: DomainDataset) -> HeldOutScore:
-    """Return the accuracies at one record of a run with one test domain."""
+    `record` is its last record, and `values` are the scores of its stored outputs on that domain,
+    by name.
+    """
     (domain,) = config.test_domains
-    accuracy: Mapping[str, float] = record.get("accuracy", {})
     position = dataset.index_of(domain)
-    labels, split = dataset.domains[position].label_array, config.splits(dataset)[position]
-    sizes = {f"{domain}/in": len(split.in_), f"{domain}/out": len(split.out)}
-    evaluated = {name: size for name, size in sizes.items() if name in accuracy}
-    samples = sum(evaluated.values())
-    right = sum(size * accuracy[name] for name, size in evaluated.items())
+    labels = dataset.domains[position].label_array
+    _, by_set = shown_measure(record)
     within = [
-        value
-        for name, value in accuracy.items()
-        if name.endswith("/out") and name.rpartition("/")[0] != domain
+        value for name, value in by_set.items() if name.endswith("/out") and name != f"{domain}/out"
     ]
+    training_domains = fmean(within) if within else math.nan
+    known = {name: value for name, value in values.items() if value is not None}
+    if dataset.target:
+        (center,) = config.task(dataset).center
+        error = float(np.abs(labels - center).mean())
+        r2, mae, rmse = (known.get(name, math.nan) for name in ("r2", "mae", "rmse"))
+        samples = len(labels) if values else 0
+        return HeldOutNumbers(
+            domain, samples, r2, mae, rmse, error, training_domains, dataset.target
+        )
+    split = config.splits(dataset)[position]
+    sizes = {f"{domain}/in": len(split.in_), f"{domain}/out": len(split.out)}
+    evaluated = {name: size for name, size in sizes.items() if name in by_set}
+    samples = sum(evaluated.values())
+    right = sum(size * by_set[name] for name, size in evaluated.items())
     return HeldOutScore(
         domain,
         samples,
         right / samples if samples else math.nan,
         int(np.bincount(labels).max()) / len(labels),
-        fmean(within) if within else math.nan,
+        training_domains,
+        known.get("auroc", math.nan),
     )

@@ -11,11 +11,11 @@ from types import FrameType
 
 def stopping_signals() -> list[signal.Signals]:
     """Return the signals that ask a process to stop."""
-    found = [signal.SIGINT, signal.SIGTERM]
+    signals = [signal.SIGINT, signal.SIGTERM]
     hang_up: signal.Signals | None = getattr(signal, "SIGHUP", None)  # not on Windows
     if hang_up is not None and signal.getsignal(hang_up) is not signal.SIG_IGN:
-        found.append(hang_up)
-    return found
+        signals.append(hang_up)
+    return signals
 
 
 class Stop:

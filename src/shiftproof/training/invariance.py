@@ -30,17 +30,19 @@ MOST_SAMPLES = 10_000
 MOST_CLASSES = 12
 
 
-def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) -> dict[str, Any]:
+def shift_of_outputs(given: Mapping[str, tuple[Any, Any]], seed: int) -> dict[str, Any]:
     """Return the shift of the outputs between training domains, as JSON values.
 
     Args:
-        outputs: logits [n, classes] and labels [n] of each training domain's held-out part.
+        given: logits [n, classes] and labels [n] of each training domain's held-out part, as
+            tensors or arrays.
         seed: determines which samples are used, if there are many, and how they are resampled.
 
     `label_entropy` is, for each domain, the risk of a model that predicts the label frequencies: a
     model that does no better has learnt nothing.  `concept` and `covariate` each hold value, low
     and high (95%) and p_value; if they cannot be measured, `untested` says why.
     """
+    outputs = {name: (torch.as_tensor(x), torch.as_tensor(y)) for name, (x, y) in given.items()}
     shift: dict[str, Any] = {
         "classes": max((logits.shape[1] for logits, _ in outputs.values()), default=0),
         "label_entropy": {name: label_entropy(labels) for name, (_, labels) in outputs.items()},
@@ -55,16 +57,12 @@ def shift_of_outputs(outputs: Mapping[str, tuple[Tensor, Tensor]], seed: int) ->
     x, y = (np.concatenate(parts) for parts in zip(*rows, strict=True))
     d = np.repeat(np.arange(len(taken)), [len(labels) for _, labels in taken])
     estimator = CrossFitted(seed=seed, permutations=RESAMPLES, folds=FOLDS, linear=True)
-    found = estimator.measure(x, y, d)
+    measured = estimator.measure(x, y, d)
     for name in ("concept", "covariate"):
-        estimate = getattr(found, name)
-        low, high = estimate.interval
-        shift[name] = {
-            "value": estimate.value,
-            "low": low,
-            "high": high,
-            "p_value": estimate.p_value,
-        }
+        amount = getattr(measured, name)
+        low, high = amount.interval
+        values = {"value": amount.value, "low": low, "high": high, "p_value": amount.p_value}
+        shift[name] = values
     return shift
 
 

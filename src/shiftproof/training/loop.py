@@ -144,17 +144,9 @@ def train(
         records = run.records.read()
         if not records or records[-1]["step"] != ended.step:
             raise RunConflict(f"the run in {folder} has lost records; {START_OVER}")
-        return RunResult(
-            ended.status,
-            ended.step,
-            ended.seconds,
-            records,
-            folder,
-            ended.timings,
-            ended.environment,
-            held_out,
-            fit,
-        )
+        described = (ended.timings, ended.environment)
+        measured = (ended.status, ended.step, ended.seconds, records, folder)
+        return RunResult(*measured, *described, held_out, fit)
 
 
 def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
@@ -165,9 +157,9 @@ def _restore(trainer: Session, state: State | None, run: RunFolder) -> None:
             raise unfit_checkpoint(run.path, error) from error
     if not processes.leads():
         return
-    kept = [record["step"] for record in run.records.rewind(trainer.step)]
+    recorded = [record["step"] for record in run.records.rewind(trainer.step)]
     steps = range(1, trainer.step + 1)
-    if kept != [step for step in steps if trainer.config.evaluates_after(step)]:
+    if recorded != [step for step in steps if trainer.config.evaluates_after(step)]:
         raise RunConflict(f"the run in {run.path} has lost records; {START_OVER}")
 
 
@@ -223,21 +215,17 @@ def _run(
     if diverged_at is not None and writes:
         run.records.rewind(diverged_at - 1)
         run.records.append({"step": diverged_at, "event": "diverged"})
-    return Ended(
-        "finished" if diverged_at is None else "diverged",
-        trainer.step if diverged_at is None else diverged_at,
-        clock.read(),
-        config.run_id,
-        {
-            "shiftproof": shiftproof.__version__,
-            **trainer.versions(),
-            "python": platform.python_version(),
-            "machine": platform.machine(),
-            "threads": trainer.threads_used,
-        },
-        trainer.timings(),
-        trainer.scored().get("weights", {}) if diverged_at is None else {},
-    )
+    environment: dict[str, str | int] = {
+        "shiftproof": shiftproof.__version__,
+        **trainer.versions(),
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "threads": trainer.threads_used,
+    }
+    common = (clock.read(), config.run_id, environment, trainer.timings())
+    if diverged_at is None:
+        return Ended("finished", trainer.step, *common, trainer.scored().get("weights", {}))
+    return Ended("diverged", diverged_at, *common)
 
 
 class _Stopped(Exception):

@@ -74,11 +74,11 @@ class Records:
 
     def rewind(self, step: int) -> list[Record]:
         """Delete events and records after `step`, which will be written again; return the rest."""
-        kept = [r for r in self.read() if r["step"] <= step and "event" not in r]
-        data = b"".join(map(record_line, kept))
+        remaining = [r for r in self.read() if r["step"] <= step and "event" not in r]
+        data = b"".join(map(record_line, remaining))
         if not self._path.exists() or self._path.read_bytes() != data:
             write_atomically(self._path, data)
-        return kept
+        return remaining
 
 
 _CHECKSUM = "crc32"

@@ -71,17 +71,15 @@ def samples_of(
     rows = [as_float_rows(domain.rows(index)).reshape(len(index), -1) for domain, index in pairs]
     x = np.concatenate(rows).astype(np.float64)
     columns = dataset.preparation.columns if isinstance(dataset.preparation, Columns) else ()
-    categorical = np.zeros(x.shape[1], dtype=bool)
-    if columns:
-        categorical = np.array([column.kind == "category" for column in columns])
+    categories = [column.kind == "category" for column in columns] or [False] * x.shape[1]
     # The columns of an array are only numbered, not named.
-    named = columns != tuple(Column(str(place), "number") for place in range(len(columns)))
+    named = columns != tuple(Column(str(number), "number") for number in range(len(columns)))
     return Samples(
         x,
         np.concatenate([domain.label_array[index] for domain, index in pairs]),
         np.repeat(np.arange(len(pairs)), [len(index) for _, index in pairs]),
         len(dataset.classes),
-        categorical,
+        np.array(categories),
         dataset.classes,
         columns if named else (),
         private,

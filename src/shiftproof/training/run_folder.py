@@ -118,10 +118,10 @@ class RunFolder:
                 f"{self.path} has {min(others)} but no config.json, so it holds no run to resume;"
                 " choose another `out`"
             )
-        found = read_json(path, remedy=START_OVER)
-        if found != wanted:
+        stored = read_json(path, remedy=START_OVER)
+        if stored != wanted:
             raise RunConflict(
-                f"{self.path} holds another run ({changes(found, wanted)});"
+                f"{self.path} holds another run ({changes(stored, wanted)});"
                 " choose another `out` or delete it"
             )
 

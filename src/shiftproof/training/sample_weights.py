@@ -25,10 +25,10 @@ def balanced_weights(y: np.ndarray, weight: np.ndarray) -> np.ndarray:
     >>> balanced_weights(np.array([0, 0, 0, 1]), np.ones(4)).round(3).tolist()
     [0.667, 0.667, 0.667, 2.0]
     """
-    classes, place = np.unique(y, return_inverse=True)
-    totals = np.bincount(place, weight)
-    found: np.ndarray = weight * (weight.sum() / (len(classes) * totals))[place]
-    return found
+    classes, position = np.unique(y, return_inverse=True)
+    totals = np.bincount(position, weight)
+    balanced: np.ndarray = weight * (weight.sum() / (len(classes) * totals))[position]
+    return balanced
 
 
 def training_weights(
@@ -40,31 +40,31 @@ def training_weights(
     """
     if not dataset.weighted and class_weight == UNWEIGHTED:
         return None
-    own, labels = [], []
-    for domain in dataset.domains:
-        if domain.name in splits:
-            rows = splits[domain.name].in_
-            given = np.ones(len(domain)) if domain.weight_array is None else domain.weight_array
-            own.append(given[rows])
-            labels.append(domain.label_array[rows])
-    weights = np.concatenate(own)
+    pairs = [(d, splits[d.name].in_) for d in dataset.domains if d.name in splits]
+    weights = np.concatenate(
+        [
+            np.ones(len(rows)) if d.weight_array is None else d.weight_array[rows]
+            for d, rows in pairs
+        ]
+    )
     if class_weight == BALANCED:
-        weights = balanced_weights(np.concatenate(labels), weights)
-    return np.split(weights, np.cumsum([len(part) for part in own])[:-1])
+        labels = np.concatenate([domain.label_array[rows] for domain, rows in pairs])
+        weights = balanced_weights(labels, weights)
+    return np.split(weights, np.cumsum([len(rows) for _, rows in pairs])[:-1])
 
 
 def without_weightless(dataset: DomainDataset, splits: dict[str, Split]) -> dict[str, Split]:
     """Return the splits without the training samples of weight 0."""
-    found = dict(splits)
+    remaining = dict(splits)
     for domain in dataset.domains:
         if domain.weight_array is None or domain.name not in splits:
             continue
         split = splits[domain.name]
-        kept = split.in_[domain.weight_array[split.in_] > 0]
-        if len(kept) == 0:
+        weighted = split.in_[domain.weight_array[split.in_] > 0]
+        if len(weighted) == 0:
             raise DataError(
                 f"every training sample of domain {domain.name!r} has the weight 0; leave the"
                 " domain out of the data"
             )
-        found[domain.name] = split._replace(in_=kept)
-    return found
+        remaining[domain.name] = split._replace(in_=weighted)
+    return remaining

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from shiftproof.core.seeding import seed_hash
 from shiftproof.core.types import Task
 from shiftproof.data import DomainDataset
 from shiftproof.data.base import Progress, silent
@@ -153,15 +154,14 @@ class Session(ABC):
 
     def _outputs_on_test_domains(self, scores: Mapping[str, Score]) -> dict[str, AnyOutputs]:
         """Return the outputs on all samples of each test domain that were evaluated."""
-        found = {}
+        joined = {}
         for domain in self.config.test_domains:
             parts = [s for s in self.evaluation if s.kind in TEST_PARTS and s.domain.name == domain]
-            kept = [(scores[part.name].outputs, part.index) for part in parts]
-            pairs = [(*outputs, index) for outputs, index in kept if outputs is not None]
-            if pairs:
-                outputs, labels, rows = zip(*pairs, strict=True)
-                found[domain] = self._joined(outputs, labels, np.concatenate(rows))
-        return found
+            stored = [(scores[part.name].outputs, part.index) for part in parts]
+            if sets := [(*outputs, index) for outputs, index in stored if outputs is not None]:
+                outputs, labels, rows = zip(*sets, strict=True)
+                joined[domain] = self._joined(outputs, labels, np.concatenate(rows))
+        return joined
 
     @abstractmethod
     def _joined(
@@ -170,7 +170,13 @@ class Session(ABC):
         """Return the outputs and labels of several sets as one, with the `rows` of all samples."""
 
     def _scored_record(self, scores: Mapping[str, Score]) -> Record:
-        """Return the measures and the risk on each set."""
+        """Return the measures and the risk on each set, and set `outputs` after the last step.
+
+        `shift` describes the shift of the outputs (see `training.invariance`), if requested.  It
+        uses the same samples and resamples at every step and in every run on this data.
+        """
+        if self.step == self.config.steps:
+            self.outputs = self._outputs_on_test_domains(scores)
         record: Record = {}
         for measure in MEASURES[self.algorithm.task.kind]:
             record[measure] = {
@@ -178,7 +184,14 @@ class Session(ABC):
                 for name, score in scores.items()
                 if measure in score.measured
             }
-        return record | {"risk": {name: score.risk for name, score in scores.items()}}
+        record["risk"] = {name: score.risk for name, score in scores.items()}
+        if INVARIANCE in self.config.evaluate:
+            from shiftproof.training.invariance import shift_of_outputs
+
+            outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
+            seed = seed_hash(INVARIANCE, self.config.data_seed)
+            record["shift"] = shift_of_outputs(outputs, seed)
+        return record
 
 
 def session_for(config: RunConfig) -> type[Session]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 from shiftproof.core.errors import UnknownName
@@ -41,6 +42,8 @@ EVALUATION_SETS = ("train-in", "train-out", "test-in", "test-out", "extra")
 INVARIANCE = "invariance"
 EVALUATIONS = (*EVALUATION_SETS, INVARIANCE)
 DEFAULT_EVALUATION = ("train-out", "test-in", "test-out", "extra")
+
+training = partial(setting, panel="Training")
 
 
 def _algorithm(given: Any) -> Any:
@@ -89,47 +92,38 @@ class TrainingSettings(BackboneSettings):
         letter="a",
     )
     _: KW_ONLY
-    hparams: Mapping[str, Any] | None = setting(
+    hparams: Mapping[str, Any] | None = training(
         None,
         pairs,
         "Hyper-parameter of the algorithm or the backbone; repeatable.",
-        panel="Training",
         option="hparam",
         repeats=True,
     )
-    loss: str | None = setting(
+    loss: str | None = training(
         None,
         text,
         "Regression loss: squared (default), absolute, huber, huber:DELTA (in standard deviations"
         " of the label) or quantile:Q; linear, trees and best support only the first two.",
-        panel="Training",
         metavar="NAME",
     )
-    class_weight: str = setting(
+    class_weight: str = training(
         UNWEIGHTED,
         one_of(CLASS_WEIGHTS),
         "Class weights in training: [bold]balanced[/] (equal total weight per class) or"
         " [bold]none[/]. Scores are unweighted.",
-        panel="Training",
     )
-    steps: int = setting(5001, whole(1), "Number of updates.", panel="Training")
-    seed: int = setting(
-        0, whole(0), "Seed of starting weights, batches and noise.", panel="Training"
-    )
+    steps: int = training(5001, whole(1), "Number of updates.")
+    seed: int = training(0, whole(0), "Seed of starting weights, batches and noise.")
     data_seed: int | None = setting(
         None, whole(0), "Seed of generated data and of splits; default `seed`.", panel="Data"
     )
-    holdout: float | None = setting(
+    holdout: float | None = training(
         None,
         number("[0, 1)"),
         "Share of each domain not trained on; default 0.2, and 0 for linear, trees and best.",
-        panel="Training",
     )
-    eval_every: int | None = setting(
-        None,
-        whole(0),
-        "Steps between evaluations; 0 evaluates after the last step only.",
-        panel="Training",
+    eval_every: int | None = training(
+        None, whole(0), "Steps between evaluations; 0 evaluates after the last step only."
     )
     evaluate: Names = setting(
         DEFAULT_EVALUATION,
@@ -139,25 +133,20 @@ class TrainingSettings(BackboneSettings):
         " to test whether the outputs on train-out mean the same in every training domain.",
         panel="Training",
     )
-    average: str = setting(
+    average: str = training(
         "none",
         one_of(AVERAGES),
         "Weights to score: the last (none), averaged (ema, swad), or the best on the held-out"
         " parts of the training domains (best).",
-        panel="Training",
     )
-    augment_validation: bool = setting(
-        False,
-        flag,
-        "Apply data augmentation when evaluating training domains, as DomainBed does.",
-        panel="Training",
+    augment_validation: bool = training(
+        False, flag, "Apply data augmentation when evaluating training domains, as DomainBed does."
     )
-    private: bool = setting(
+    private: bool = training(
         False,
         flag,
         "Leave everything about single samples, and everything that prediction does not need,"
         " out of the model file.",
-        panel="Training",
     )
 
     @property
@@ -174,9 +163,9 @@ class HeldOutSettings(TrainingSettings):
         (),
         names,
         "Domain to hold out; repeatable. By default, all domains are trained on.",
-        panel="Training",
         option="test-domain",
         repeats=True,
+        panel="Training",
     )
 
 

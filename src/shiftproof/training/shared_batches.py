@@ -40,8 +40,8 @@ def same_weights(module: nn.Module) -> None:
 
 def own_share(size: int) -> Tensor:
     """Return the positions of this process's share of `size`; all shares have the same length."""
-    each = -(-size // processes.count())
-    return (torch.arange(each) + processes.rank() * each) % size
+    length = -(-size // processes.count())
+    return (torch.arange(length) + processes.rank() * length) % size
 
 
 def exchanged(own: Tensor, size: int) -> Tensor:
@@ -56,7 +56,7 @@ def learns_statistics(module: nn.Module) -> bool:
     >>> learns_statistics(nn.BatchNorm1d(2)), learns_statistics(nn.BatchNorm1d(2).eval())
     (True, False)
     """
-    return any(isinstance(own, _BatchNorm) and own.training for own in module.modules())
+    return any(isinstance(part, _BatchNorm) and part.training for part in module.modules())
 
 
 def share(featurizer: nn.Module) -> None:
@@ -74,18 +74,20 @@ def share(featurizer: nn.Module) -> None:
                 outputs: Tensor = plain.forward(self, x)
                 return outputs
             summed = {
-                name: _Linear.apply(own, _same, _summed) if own.requires_grad else own
-                for name, own in self.named_parameters()
+                name: _Linear.apply(parameter, _same, _summed)
+                if parameter.requires_grad
+                else parameter
+                for name, parameter in self.named_parameters()
             }
             if x.requires_grad:  # the inputs come from another network
                 x = _Linear.apply(x, _same, _summed)
             self.inside = True
             try:
                 with _own_noise(self):
-                    own = functional_call(self, summed, (x[own_share(len(x)).to(x.device)],))
+                    share = functional_call(self, summed, (x[own_share(len(x)).to(x.device)],))
             finally:
                 self.inside = False
-            return exchanged(own, len(x))
+            return exchanged(share, len(x))
 
     Shared.__name__, Shared.__qualname__ = plain.__name__, plain.__qualname__
     featurizer.__class__ = Shared
@@ -94,7 +96,7 @@ def share(featurizer: nn.Module) -> None:
 @contextlib.contextmanager
 def _own_noise(module: nn.Module) -> Any:
     """Let dropout draw different masks in each process, and restore the generators afterwards."""
-    dropout = any(isinstance(own, nn.Dropout) and own.p > 0 for own in module.modules())
+    dropout = any(isinstance(part, nn.Dropout) and part.p > 0 for part in module.modules())
     if not (dropout and module.training):
         yield
         return

@@ -29,11 +29,9 @@ from shiftproof.training.checkpoint import State, load_state, save_state
 from shiftproof.training.config import RunConfig
 from shiftproof.training.evaluate import evaluate, outputs_of
 from shiftproof.training.evaluation_sets import EvaluationSet, Score, held_out_sets, plan_evaluation
-from shiftproof.training.invariance import shift_of_outputs
 from shiftproof.training.records import Record
 from shiftproof.training.sample_weights import training_weights
 from shiftproof.training.session import Session
-from shiftproof.training.settings import INVARIANCE
 
 
 def compile_network(network: nn.Module) -> None:
@@ -206,8 +204,7 @@ class Trainer(Session):
 
         If the run averages weights, the average is scored (see `averaging`), and the field
         `scored` describes it; `validation_risk` is the risk of the raw weights, which some
-        averages need.  `shift` describes the shift of the scored outputs (see `invariance`), if
-        requested.
+        averages need.
         """
         record: Record = {"step": self.step}
         record |= {name: values.mean().item() for name, values in self.pending.items()}
@@ -217,16 +214,7 @@ class Trainer(Session):
             self.average.judge(record["validation_risk"])
         with self.average.in_place():
             scores = self._scores(self.evaluation)
-        if self.step == self.config.steps:
-            self.outputs = self._outputs_on_test_domains(scores)
-        record |= self._scored_record(scores)
-        if INVARIANCE in self.config.evaluate:
-            outputs = {name: score.outputs for name, score in scores.items() if score.outputs}
-            # Use the same samples and resamples at every step and in every run on this data.
-            record["shift"] = shift_of_outputs(
-                outputs, seed_hash(INVARIANCE, self.config.data_seed)
-            )
-        return record | self.scored()
+        return record | self._scored_record(scores) | self.scored()
 
     def state(self) -> State:
         """Return everything the next step depends on."""

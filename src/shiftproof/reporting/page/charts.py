@@ -33,11 +33,12 @@ from shiftproof.reporting.words import (
 from shiftproof.sweeps.aggregate import DatasetResults, SelectionResults
 from shiftproof.sweeps.comparisons import (
     DRAWS,
+    LEVEL,
     MOST_ENUMERATED,
+    compare_ranks,
     compare_with_baseline,
     competition_ranks,
 )
-from shiftproof.sweeps.critical_difference import LEVEL, compare_ranks
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
 from shiftproof.sweeps.results import Evaluation, Run
 from shiftproof.sweeps.selection.base import mean_if_all

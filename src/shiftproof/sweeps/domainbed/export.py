@@ -13,7 +13,7 @@ from typing import Any
 from shiftproof.core.errors import DataError
 from shiftproof.core.text import counted
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, published_dataset
-from shiftproof.sweeps.results import Run
+from shiftproof.sweeps.results import Evaluation, Run
 
 
 def write_domainbed_runs(outcomes: Iterable[Run], folder: Path) -> int:
@@ -30,25 +30,26 @@ def write_domainbed_runs(outcomes: Iterable[Run], folder: Path) -> int:
         return 0
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as aside:
-        made = Path(aside) / folder.name
+        new = Path(aside) / folder.name
         for outcome in finished:
             name = hashlib.sha256(repr(outcome.key).encode()).hexdigest()[:32]
-            run = made / name
+            run = new / name
             run.mkdir(parents=True)
             lines = [json.dumps(record) + "\n" for record in _records(outcome, folder / name)]
             (run / "results.jsonl").write_text("".join(lines))
             (run / "done").write_text("done")
         if folder.exists():
             folder.rmdir()
-        made.rename(folder)
+        new.rename(folder)
     return len(finished)
 
 
 def unusable_selections(outcomes: Iterable[Run]) -> list[str]:
     """Return a warning for each selection method of DomainBed's tool that would compare NaN."""
-    finished = [outcome for outcome in outcomes if outcome.status == "finished"]
-    train = sum(_lacks(outcome, tested=False) for outcome in finished)
-    test = sum(_lacks(outcome, tested=True) for outcome in finished)
+    alone = [o for o in outcomes if o.status == "finished" and len(o.test_domains) == 1]
+    # The oracle reads only the last evaluation, the other selection all of them.
+    train = sum(_lacks(run, run.evaluations, tested=False) for run in alone)
+    test = sum(_lacks(run, run.evaluations[-1:], tested=True) for run in alone)
     return [
         f"{counted(count, 'exported run')} did not evaluate the out {parts}: do not use DomainBed's"
         f" {selection} selection on them, because it would compare NaN"
@@ -60,18 +61,10 @@ def unusable_selections(outcomes: Iterable[Run]) -> list[str]:
     ]
 
 
-def _lacks(outcome: Run, *, tested: bool) -> bool:
-    """Whether a run that holds out one domain lacks accuracies that a selection reads."""
-    if len(outcome.test_domains) != 1:
-        return False
-    # The oracle reads only the last evaluation, the other selection all of them.
-    read = outcome.evaluations[-1:] if tested else outcome.evaluations
-    return any(
-        value is None
-        for evaluation in read
-        for position, value in enumerate(evaluation.outside)
-        if (position in outcome.test_domains) == tested
-    )
+def _lacks(run: Run, evaluations: Iterable[Evaluation], *, tested: bool) -> bool:
+    """Whether evaluations lack an accuracy on the out part of a training or test domain."""
+    out = [i for i in range(len(run.domains)) if (i in run.test_domains) == tested]
+    return any(evaluation.outside[i] is None for evaluation in evaluations for i in out)
 
 
 def _records(outcome: Run, folder: Path) -> Iterator[dict[str, Any]]:

@@ -6,11 +6,10 @@ import contextlib
 import signal
 import time
 import traceback
-from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Protocol
 
 from torch import Tensor
 
@@ -52,17 +51,15 @@ class Event:
 Listener = Callable[[Event | None], bool]
 
 
-class Executor(ABC):
+class Executor(Protocol):
     """A place where jobs are run."""
 
     # Threads per run, as far as known before its memory is measured.
     threads: int = 1
 
-    @abstractmethod
     def workers(self, jobs: Sequence[Job], memory: int) -> int:
         """Return how many of the jobs run at once; ``memory`` is the memory of one job in bytes."""
 
-    @abstractmethod
     def run(
         self, jobs: Sequence[Job], folder: SweepFolder, listener: Listener, memory: int
     ) -> None:
@@ -73,30 +70,24 @@ class Executor(ABC):
         """
 
 
-class WorkerPool(ABC):
+class WorkerPool(Protocol):
     """The workers of one sweep, local or remote."""
 
-    @abstractmethod
     def busy(self) -> bool:
         """Whether any worker has a job."""
 
-    @abstractmethod
     def has_room(self) -> bool:
         """Whether a worker is free."""
 
-    @abstractmethod
     def submit(self, job: Job) -> None:
         """Give a job to a worker."""
 
-    @abstractmethod
     def poll(self) -> list[Event]:
         """Wait briefly, and return new events."""
 
-    @abstractmethod
     def stop(self) -> None:
         """Ask all workers to stop after their step; may be called several times."""
 
-    @abstractmethod
     def close(self) -> None:
         """End all work at once."""
 

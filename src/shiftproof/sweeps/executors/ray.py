@@ -24,7 +24,7 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait as wait_for_futures
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -89,17 +89,19 @@ def connected(address: str | None = None) -> Iterator[None]:
     address = address or os.environ.get("RAY_ADDRESS") or "local"
     _check(address)
     with contextlib.ExitStack() as stack:
-        own: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if address == "local":
             # Not the usual temporary folder, whose path may be too long for sockets.
-            place = stack.enter_context(scratch(Path("/tmp")))
-            own = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": str(place)}
-        stack.enter_context(_own_signals())
+            folder = stack.enter_context(scratch(Path("/tmp")))
+            options = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": str(folder)}
+        if threading.current_thread() is threading.main_thread():
+            # Ray replaces this handler.
+            stack.callback(signal.signal, signal.SIGTERM, signal.getsignal(signal.SIGTERM))
         try:
-            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **own)
+            ray.init(address, log_to_driver=False, logging_level=logging.ERROR, **options)
         except Exception as error:  # Ray raises a bare Exception if the machine is too busy
             reason = str(error).partition("\n")[0]
-            what = "start Ray here" if own else f"connect to the Ray cluster at {address}"
+            what = "start Ray here" if options else f"connect to the Ray cluster at {address}"
             raise InvalidValue(f"cannot {what}: {reason}") from error
         stack.callback(ray.shutdown)
         yield
@@ -118,19 +120,6 @@ def _check(address: str) -> None:
         raise InvalidValue(
             f"no Ray cluster answers at {address} ({error}); start one with `ray start`"
         ) from error
-
-
-@contextlib.contextmanager
-def _own_signals() -> Iterator[None]:
-    """Restore the handler of SIGTERM, which Ray replaces."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class Share(NamedTuple):
@@ -304,40 +293,24 @@ class RayExecutor(Executor):
         run_jobs(_RayTasks(folder, share, self._asked, self._checkpoint_seconds), jobs, listener)
 
 
-class Attempts:
-    """The active attempts; files of other attempts are ignored."""
-
-    def __init__(self, folder: SweepFolder) -> None:
-        self._folder = folder
-        self._numbers = itertools.count(1)
-        self._jobs: dict[int, Job] = {}
-
-    def begin(self, job: Job) -> int:
-        """Return the number of a new attempt."""
-        number = next(self._numbers)
-        self._jobs[number] = job
-        return number
-
-    def receive(self, number: int, files: Files) -> Job | None:
-        """Write the files of an attempt; return its job, or None if the attempt is not active."""
-        job = self._jobs.get(number)
-        if job is not None:
-            unpack(files, self._folder.run(job))
-        return job
-
-    def end(self, number: int) -> None:
-        """Accept no more files of an attempt."""
-        del self._jobs[number]
-
-
 @dataclass
-class _Attempt:
+class Attempt:
     """An active attempt: waiting for its data, queued, or ``started``."""
 
     job: Job
     data: Future[ObjectRef[Any] | None]
     task: ObjectRef[Any] | None = None
     started: bool = False
+
+
+def receive(
+    running: Mapping[int, Attempt], number: int, files: Files, folder: SweepFolder
+) -> Attempt | None:
+    """Write the files of an attempt; return it, or None if it is not active: files are ignored."""
+    attempt = running.get(number)
+    if attempt is not None:
+        unpack(files, folder.run(attempt.job))
+    return attempt
 
 
 class _RayTasks(WorkerPool):
@@ -360,8 +333,8 @@ class _RayTasks(WorkerPool):
         self._share = share
         self._asked = asked
         self._checkpoint_seconds = checkpoint_seconds
-        self._attempts = Attempts(folder)
-        self._running: dict[int, _Attempt] = {}
+        self._numbers = itertools.count(1)
+        self._running: dict[int, Attempt] = {}
         self._datasets = SharedDatasets()
         self._stopping = False
         self._most = self._room()
@@ -373,7 +346,7 @@ class _RayTasks(WorkerPool):
         return len(self._running) < self._most
 
     def submit(self, job: Job) -> None:
-        self._running[self._attempts.begin(job)] = _Attempt(job, self._datasets.get(job))
+        self._running[next(self._numbers)] = Attempt(job, self._datasets.get(job))
 
     def poll(self) -> list[Event]:
         events = self._launch()
@@ -388,7 +361,7 @@ class _RayTasks(WorkerPool):
         self._stopping = True
         for number, attempt in list(self._running.items()):
             if attempt.task is None:
-                self._end(number)
+                del self._running[number]
             elif not attempt.started:
                 ray.cancel(attempt.task)
 
@@ -425,7 +398,7 @@ class _RayTasks(WorkerPool):
                 task = Task(wanted, number, files, self._checkpoint_seconds, shiftproof.__version__)
                 attempt.task = self._remote.remote(task, data, self._mailbox)
                 continue
-            self._end(number)
+            del self._running[number]
         return failed
 
     def _wait(self) -> None:
@@ -440,10 +413,9 @@ class _RayTasks(WorkerPool):
         """Write the files that running attempts have sent."""
         delivered: Any = ray.get(self._mailbox.collect.remote(self._stopping))
         for number, (step, files) in delivered.items():
-            job = self._attempts.receive(number, files)
-            if job is not None:
-                attempt = self._running[number]
-                yield Event("progress" if attempt.started else "started", job, step)
+            attempt = receive(self._running, number, files, self._folder)
+            if attempt is not None:
+                yield Event("progress" if attempt.started else "started", attempt.job, step)
                 attempt.started = True
 
     def _finished(self) -> Iterator[Event]:
@@ -454,16 +426,12 @@ class _RayTasks(WorkerPool):
         for task in ray.wait(list(tasks), num_returns=len(tasks), timeout=0)[0]:
             number = tasks[task]
             event, files = _result(task, self._running[number].job)
-            self._attempts.receive(number, files)
-            self._end(number)
+            receive(self._running, number, files, self._folder)
+            del self._running[number]
             yield event
 
     def _tasks(self) -> dict[ObjectRef[Any], int]:
         return {f.task: number for number, f in self._running.items() if f.task is not None}
-
-    def _end(self, number: int) -> None:
-        self._attempts.end(number)
-        del self._running[number]
 
 
 def _result(task: ObjectRef[Any], job: Job) -> tuple[Event, Files]:

@@ -97,22 +97,22 @@ YOUNG_SECONDS = 60.0
 
 
 @contextlib.contextmanager
-def scratch(place: Path | None = None) -> Iterator[Path]:
+def scratch(parent: Path | None = None) -> Iterator[Path]:
     """Make a temporary folder, and remove it at the end.
 
     Folders of killed processes, whose locks are free, are removed too.
     """
-    place = place or Path(tempfile.gettempdir())
-    remove_abandoned(place)
-    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=place, ignore_cleanup_errors=True) as name:
+    parent = parent or Path(tempfile.gettempdir())
+    remove_abandoned(parent)
+    with tempfile.TemporaryDirectory(prefix=PREFIX, dir=parent, ignore_cleanup_errors=True) as name:
         folder = Path(name)
         with FileLock(folder / "held", blocking=False):
             yield folder
 
 
-def remove_abandoned(place: Path) -> None:
-    """Remove the folders in ``place`` that `scratch` made and no process holds."""
-    for lock in place.glob(f"{PREFIX}*/held"):
+def remove_abandoned(parent: Path) -> None:
+    """Remove the folders in ``parent`` that `scratch` made and no process holds."""
+    for lock in parent.glob(f"{PREFIX}*/held"):
         # The folder may be another user's, or already gone.
         with contextlib.suppress(OSError, Timeout):
             if time.time() - lock.stat().st_mtime < YOUNG_SECONDS:

@@ -11,7 +11,9 @@ from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import combinations
+from operator import add
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -121,15 +123,13 @@ def best_step(
 
     NaN scores are ignored, because no score compares higher than NaN.
     """
-    best: float | None = None
-    step, reported = 0, 0.0
-    for evaluation, score in scored:
-        accuracy = evaluation.inside[test_domain]
-        if score is None or accuracy is None or math.isnan(score):
-            continue
-        if best is None or score > best or (score == best and evaluation.step < step):
-            best, step, reported = score, evaluation.step, accuracy
-    return None if best is None else Selection(run, step, best, reported)
+    selections = [
+        Selection(run, evaluation.step, score, accuracy)
+        for evaluation, score in scored
+        if score is not None and not math.isnan(score)
+        if (accuracy := evaluation.inside[test_domain]) is not None
+    ]
+    return max(selections, key=lambda chosen: (chosen.score, -chosen.step), default=None)
 
 
 def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
@@ -141,17 +141,14 @@ def best_draw(chosen: Mapping[int, Selection]) -> Selection | None:
 
 def mean_if_all(values: Iterable[float | None]) -> float | None:
     """Return the mean, or None if a value is missing or there are no values."""
-    found: Sequence[Any] = values if isinstance(values, tuple) else list(values)
-    if not found or None in found:
+    numbers: Sequence[Any] = values if isinstance(values, tuple) else list(values)
+    if not numbers or None in numbers:
         return None
     # Sum as NumPy does, not more exactly: a tie in DomainBed must be a tie here.  NumPy adds fewer
     # than eight numbers sequentially, which is faster in plain Python.
-    if len(found) >= 8:
-        return float(np.mean(found))
-    total = 0.0
-    for value in found:
-        total += value
-    return total / len(found)
+    if len(numbers) >= 8:
+        return float(np.mean(numbers))
+    return reduce(add, numbers, 0.0) / len(numbers)
 
 
 SELECTORS: Registry[type[Selector]] = Registry(

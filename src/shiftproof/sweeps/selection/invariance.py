@@ -44,12 +44,12 @@ class Invariance(StepSelector):
         if shift is None or risk is None:
             return None
         worst, learnt = 0.0, True
-        for position, (own, entropy) in enumerate(zip(risk, shift.label_entropy, strict=True)):
+        for position, (own_risk, entropy) in enumerate(zip(risk, shift.label_entropy, strict=True)):
             if position == test_domain:
                 continue
-            if own is None or entropy is None:
+            if own_risk is None or entropy is None:
                 return None
-            worst, learnt = max(worst, own), learnt and own <= (1 - LEAST_GAIN) * entropy
+            worst, learnt = max(worst, own_risk), learnt and own_risk <= (1 - LEAST_GAIN) * entropy
         if learnt and shift.concept_p >= LEVEL:
             return -worst
         most = math.log(shift.classes)
