@@ -68,7 +68,7 @@ _NAMES = {
     ),
     "data.library.download": "BY_HAND fetch fetch_any",
     "data.library.importing": "import_dataset pull_dataset remove_dataset",
-    "data.library.unpack": "Limits extract",
+    "data.library.unpack": "extract",
     "data.load": "DataRequest",
     "data.prefetch": "prefetch",
     "data.sample_request": "SampleRequest",

@@ -34,7 +34,14 @@ def features(data: Data, out: str | os.PathLike[str], settings: FeaturesSettings
     path = Path(out).expanduser()
     if path.suffix.lower() != SUFFIX:
         raise InvalidValue(f"`out` must end in {SUFFIX}, not {path.name!r}")
-    _check_out(path, data)
+    if path.is_dir():
+        raise InvalidValue(f"{path} is a folder; `out` must be a file")
+    # Before the long computation of features.
+    above = next(folder for folder in path.absolute().parents if folder.exists())
+    if not above.is_dir():
+        raise InvalidValue(f"{above} is not a folder; choose another `out`")
+    if isinstance(data, str | os.PathLike):
+        refuse_data_itself(path, data)
     progress = settings.progress or silent
     dataset = load(data, seed=settings.seed, progress=progress, **settings.given(DataSettings))
     if dataset.preparation is not None or len(dataset.input_shape) != 3:
@@ -55,14 +62,3 @@ def features(data: Data, out: str | os.PathLike[str], settings: FeaturesSettings
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, feature_bytes(networks))
     return load(path)
-
-
-def _check_out(path: Path, data: Data) -> None:
-    """Raise if the file cannot be written, before the long computation of features."""
-    if path.is_dir():
-        raise InvalidValue(f"{path} is a folder; `out` must be a file")
-    above = next(folder for folder in path.absolute().parents if folder.exists())
-    if not above.is_dir():
-        raise InvalidValue(f"{above} is not a folder; choose another `out`")
-    if isinstance(data, str | os.PathLike):
-        refuse_data_itself(path, data)

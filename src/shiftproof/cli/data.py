@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -53,31 +53,25 @@ class RemoveOptions(Settings):
 @command(Settings, example="[bold]shiftproof data list[/]", name="list")
 def list_(settings: Settings) -> None:
     """List all datasets, and which of them are on this machine."""
-    from rich.console import Console
-
     from shiftproof.data import DATASETS
     from shiftproof.data.library.base import library_datasets, local_copy
     from shiftproof.reporting.listings import dataset_table
 
     copies = {name: local_copy(name) for name in library_datasets()}
-    Console().print(dataset_table(dict(DATASETS.items()), copies))
+    _print([dataset_table(dict(DATASETS.items()), copies)])
 
 
 @app.add_command
 @command(Settings, NAME, example="[bold]shiftproof data show pacs[/]")
 def show(name: str, settings: Settings) -> None:
     """Show a dataset's domains, classes, counts, licence, sources and options."""
-    from rich.console import Console
-
     from shiftproof.data import DATASETS
     from shiftproof.data.library.base import library_datasets, local_copy
     from shiftproof.reporting.listings import dataset_description
 
     source = DATASETS.get(name)
     held = local_copy(name) if name in library_datasets() else None
-    console = Console()
-    for part in dataset_description(name, source, held):
-        console.print(part)
+    _print(dataset_description(name, source, held))
 
 
 @app.add_command
@@ -125,8 +119,6 @@ def check(data: str, settings: AsJson) -> None:
 
     The exit code is 1 if there are errors, which make results wrong.
     """
-    from rich.console import Console
-
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.library.importing import check_data
     from shiftproof.reporting.listings import check_report
@@ -136,9 +128,7 @@ def check(data: str, settings: AsJson) -> None:
     if settings.as_json:
         print(json.dumps(result.to_json(), ensure_ascii=False))
     else:
-        console = Console()
-        for part in check_report(data, result):
-            console.print(part, soft_wrap=True)
+        _print(check_report(data, result), soft_wrap=True)
     raise click.exceptions.Exit(0 if result.sound else 1)
 
 
@@ -158,8 +148,6 @@ def remove(name: str, settings: RemoveOptions) -> None:
 
 def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str) -> None:
     """Import or pull a dataset with a progress bar, and show the resulting local copy."""
-    from rich.console import Console
-
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.data.library.base import folder_of, library_datasets
     from shiftproof.reporting.listings import local_copy_report
@@ -170,7 +158,13 @@ def _add(name: str, work: Callable[[Progress], LocalCopy], when_interrupted: str
     except KeyboardInterrupt:
         click.echo(when_interrupted, err=True)
         raise click.exceptions.Exit(130) from None
+    _print(local_copy_report(library_datasets()[name], held))
+    _print([f"It is in {folder_of(name)}"], soft_wrap=True, highlight=False)
+
+
+def _print(parts: Iterable[Any], **style: Any) -> None:
+    from rich.console import Console
+
     console = Console()
-    for part in local_copy_report(library_datasets()[name], held):
-        console.print(part)
-    console.print(f"It is in {folder_of(name)}", soft_wrap=True, highlight=False)
+    for part in parts:
+        console.print(part, **style)

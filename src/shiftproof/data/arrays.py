@@ -60,7 +60,13 @@ def from_arrays(
         )
     groups = grouped(labels, domains, name, task, fewest_domains=fewest_domains)
     groups = groups.with_weights(weight, f"a weight of {name}")
-    return (_table if inputs.ndim == 2 else _images)(inputs, groups, name)
+    if inputs.ndim == 4:
+        return _images(inputs, groups, name)
+    # Float32 is kept, because there can be many features; whole numbers need more precision.
+    cells = inputs if inputs.dtype == np.float32 else inputs.astype(np.float64)
+    _refuse(np.isinf(cells), "infinite value")
+    numbers = Columns(tuple(Column(str(i), "number") for i in range(cells.shape[1])))
+    return groups.table(name, cells, numbers)
 
 
 def _column(given: Any, what: str) -> Cells:
@@ -102,14 +108,6 @@ def _inputs(given: Any) -> np.ndarray:
             f" {x.shape}" + ("; pass grey images as x[:, None]" if x.ndim == 3 else "")
         )
     return x
-
-
-def _table(x: np.ndarray, groups: Groups, name: str) -> DomainDataset:
-    # Float32 is kept, because there can be many features; whole numbers need more precision.
-    x = x if x.dtype == np.float32 else x.astype(np.float64)
-    _refuse(np.isinf(x), "infinite value")
-    numbers = Columns(tuple(Column(str(i), "number") for i in range(x.shape[1])))
-    return groups.table(name, x, numbers)
 
 
 def _images(x: np.ndarray, groups: Groups, name: str) -> DomainDataset:

@@ -103,15 +103,8 @@ class DatasetCard:
         self, name: str, domains: Sequence[Domain], extras: Sequence[Domain] = ()
     ) -> DomainDataset:
         """Return loaded domains as the dataset that this card describes."""
-        return DomainDataset(
-            name,
-            tuple(domains),
-            self.classes,
-            self.regime,
-            self.backbone,
-            self.eval_every,
-            tuple(extras),
-        )
+        protocol = (self.classes, self.regime, self.backbone, self.eval_every)
+        return DomainDataset(name, tuple(domains), *protocol, tuple(extras))
 
 
 @dataclass(frozen=True)
@@ -183,13 +176,12 @@ class DomainDataset:
 
     def _with_lazy(self, change: Callable[[LazyInputs], LazyInputs]) -> DomainDataset:
         """Return the dataset with `change` applied to its lazy inputs."""
-        return self.with_domains(
-            lambda domain: (
-                domain.having(x=change(x))
-                if isinstance(x := domain.given.x, LazyInputs)
-                else domain
-            )
-        )
+
+        def changed(domain: Domain) -> Domain:
+            x = domain.given.x
+            return domain.having(x=change(x)) if isinstance(x, LazyInputs) else domain
+
+        return self.with_domains(changed)
 
     def fit_preparation(self, trained_on: Mapping[str, np.ndarray]) -> FittedColumns | None:
         """Fit the preparation to the training samples; return None if the inputs need none.
@@ -278,8 +270,6 @@ def cache_dir() -> Path:
 
     It is `$SHIFTPROOF_HOME` or, by default, `shiftproof` in the user's cache folder.
     """
-    chosen = os.environ.get("SHIFTPROOF_HOME")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser().absolute() / "shiftproof"
+    home = os.environ.get("SHIFTPROOF_HOME") or os.path.join(cache, "shiftproof")
+    return Path(home).expanduser().absolute()

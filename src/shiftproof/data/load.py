@@ -108,18 +108,16 @@ class DataRequest(DataSettings):
             )
             kind = "an image manifest"
         view = resolve(ImageView, "large-image", self.all_options(), f"option of {kind}")
-        if groups is None:
-            return image_dataset(name, samples, view, notes=notes, progress=progress)
         dataset = image_dataset(
             name,
             samples,
             view,
-            classes=groups.classes,
-            targets=groups.targets,
+            classes=groups.classes if groups else (),
+            targets=groups.targets if groups else (),
             notes=notes,
             progress=progress,
         )
-        return self._with_columns(dataset, "label", "domain", "image")
+        return self._with_columns(dataset, "label", "domain", "image") if groups else dataset
 
     def _arrays(self, path: Path) -> DomainDataset:
         """Load NumPy arrays: vectors as a table, images as images."""

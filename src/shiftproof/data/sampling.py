@@ -54,8 +54,7 @@ class BatchSampler:
         self._only = only if only is not None else slice(None)
         self._everything: Batch | None = None
         if batch_size == 0:
-            pairs = zip(domains, parts, strict=True)
-            x = torch.stack([domain.inputs(part) for domain, part in pairs])
+            x = torch.stack([d.inputs(part) for d, part in zip(domains, parts, strict=True)])
             everyone = [np.arange(len(part)) for part in parts]
             self._everything = Batch(x, self._labels(parts), self._weight(everyone))
 
@@ -66,7 +65,7 @@ class BatchSampler:
         # Philox depends only on key and counter, so any step can be drawn without earlier ones.
         rng = np.random.Generator(np.random.Philox(key=self._seed, counter=[0, 0, 0, step]))
         drawn = [rng.integers(len(part), size=self._batch_size) for part in self._parts]
-        chosen = [part[places] for part, places in zip(self._parts, drawn, strict=True)]
+        chosen = [part[rows] for part, rows in zip(self._parts, drawn, strict=True)]
         x = []
         for domain, index in zip(self._domains, chosen, strict=True):
             seeds = rng.integers(2**63, size=len(index))[self._only] if domain.is_lazy else None

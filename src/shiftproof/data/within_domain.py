@@ -133,11 +133,11 @@ def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:
         preparation=None if dataset.frozen else dataset.preparation,
         identity=hashlib.sha256(described.encode()).hexdigest()[:16],
     )
-    return changed.with_domains(lambda domain: _standardized_domain(domain, categorical, how))
 
+    def standard(domain: Domain) -> Domain:
+        rows = domain.rows()
+        x = rows if rows.dtype.kind == "f" else as_float_rows(rows)
+        sites = [f"domain {domain.name!r}"] * len(domain)
+        return domain.having(x=standardized_by_site(x, sites, categorical, how).astype(x.dtype))
 
-def _standardized_domain(domain: Domain, categorical: np.ndarray, how: str) -> Domain:
-    rows = domain.rows()
-    x = rows if rows.dtype.kind == "f" else as_float_rows(rows)
-    sites = [f"domain {domain.name!r}"] * len(domain)
-    return domain.having(x=standardized_by_site(x, sites, categorical, how).astype(x.dtype))
+    return changed.with_domains(standard)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -30,8 +31,18 @@ OTHER = random.Random(1).randbytes(300_000)
 SHA256 = hashlib.sha256(BODY).hexdigest()
 
 
-def quickly(source, target, **options):
-    fetch(source, target, **{"timeout": 5, "pause": 0.001} | options)
+@contextmanager
+def patient(**limits):
+    """Replace `timeout`, `attempts` or `pause`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in limits.items():
+            patch.setattr(download, name.upper(), value)
+        yield
+
+
+def quickly(source, target, progress=download.silent, **limits):
+    with patient(**{"timeout": 5, "pause": 0.001} | limits):
+        fetch(source, target, progress)
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -702,7 +713,8 @@ def test_the_next_link_is_tried(site, tmp_path):
         good=lambda handler: handler.file(),
         unused=lambda handler: handler.file(OTHER),
     )
-    got = fetch_any(several(site, "gone", "page", "good", "unused"), tmp_path, pause=0.001)
+    with patient(pause=0.001):
+        got = fetch_any(several(site, "gone", "page", "good", "unused"), tmp_path)
     assert got == tmp_path / "good.zip"
     assert got.read_bytes() == BODY
     assert len(site.requests) == 3
@@ -715,8 +727,8 @@ def test_when_no_link_works_each_is_named_with_its_reason(site, tmp_path):
         page=lambda handler: handler.file(PAGE % b"", Content_Type="text/html"),
     )
     sources = several(site, "gone", "ill", "page")
-    with pytest.raises(DataError) as caught:
-        fetch_any(sources, tmp_path, pause=0.001, by_hand="do it yourself")
+    with patient(pause=0.001), pytest.raises(DataError) as caught:
+        fetch_any(sources, tmp_path, by_hand="do it yourself")
     message = str(caught.value)
     assert len(message.splitlines()) == 1
     reasons = ["404 Not Found", "500 Internal Server Error, 4 times", "a web page"]
@@ -734,8 +746,8 @@ def test_a_link_begun_goes_first_and_a_finished_file_needs_none(site, target):
         first=lambda handler: handler.answer(404), second=lambda handler: handler.file(stop=100_000)
     )
     sources = several(site, "first", "second")
-    with pytest.raises(DataError):
-        fetch_any(sources, target.parent, attempts=1)
+    with patient(attempts=1), pytest.raises(DataError):
+        fetch_any(sources, target.parent)
     site.requests.clear()
     site.respond = lambda handler, _: handler.file()
     assert fetch_any(sources, target.parent).read_bytes() == BODY

@@ -122,22 +122,16 @@ class ImageFiles(LazyInputs):
 
 
 class DecodedImages(ImageFiles):
-    """Image files whose pixels are in memory, concatenated in a single array."""
+    """Image files whose pixels are in memory."""
 
     def __init__(self, files: ImageFiles) -> None:
         super().__init__(files.records, files.view)
-        sizes = [record.width * record.height * 3 for record in self.records]
-        self._starts = np.cumsum([0, *sizes])
-        self._pixels = np.empty(self._starts[-1], np.uint8)
-        for position, picture in enumerate(prefetch(files.picture, range(len(files)), LOADERS)):
-            start, end = self._starts[position : position + 2]
-            self._pixels[start:end] = np.asarray(picture).reshape(-1)
+        pictures = prefetch(files.picture, range(len(files)), LOADERS)
+        self._pixels = [np.asarray(picture) for picture in pictures]
 
     def picture(self, position: int) -> Image.Image:
         """Return one image, neither resized nor augmented."""
-        record = self.records[position]
-        start, end = self._starts[position : position + 2]
-        return Image.fromarray(self._pixels[start:end].reshape(record.height, record.width, 3))
+        return Image.fromarray(self._pixels[position])
 
     def in_memory(self) -> ImageFiles:
         """Return itself."""
@@ -149,7 +143,7 @@ def image_dataset(
     samples: Sequence[LabelledPath],
     view: ImageView,
     *,
-    classes: Sequence[str] | None = None,
+    classes: Sequence[str] = (),
     targets: Sequence[str] = (),
     notes: Sequence[str] = (),
     progress: Progress = silent,

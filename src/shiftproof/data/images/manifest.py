@@ -78,17 +78,12 @@ def manifest_images(
 
 def _repeated(samples: list[LabelledPath], manifest: str) -> list[str]:
     """Return a note on files listed more than once; a file with two labels is an error."""
-    labels: dict[Path, set[str]] = {}
-    for sample in samples:
-        labels.setdefault(sample.path, set()).add(sample.label)
-    for path, names in labels.items():
-        if len(names) > 1:
-            raise DataError(
-                f"{manifest} gives {path} the labels {' and '.join(sorted(names))}; keep one of"
-                " them"
-            )
-    twice = len(samples) - len(labels)
-    if twice == 0:
+    labels: dict[Path, str] = {}
+    for path, label, *_ in samples:
+        if (first := labels.setdefault(path, label)) != label:
+            names = " and ".join(sorted([first, label]))
+            raise DataError(f"{manifest} gives {path} the labels {names}; keep one of them")
+    if (twice := len(samples) - len(labels)) == 0:
         return []
     return [
         f"{counted(twice, 'repeated file')} in {manifest}: held-out parts may contain copies of"
@@ -121,16 +116,16 @@ def camera_traps(
             f"the images of {file.name} have no entry {entry!r}; set `domain` to one of"
             f" {listed(sorted(map(str, known)))}"
         )
-    for image in images.values():
-        if _leads_out(str(image["file_name"])):
-            raise DataError(
-                f"{file.name} lists {quoted(str(image['file_name']))}, which is not below its"
-                f" folder; list paths below the folder, or move {file.name}"
-            )
-    root, notes = image_root(file, [str(image["file_name"]) for image in images.values()])
+    names = [str(image["file_name"]) for image in images.values()]
+    if outside := list(filter(_leads_out, names)):
+        raise DataError(
+            f"{file.name} lists {quoted(outside[0])}, which is not below its folder; list paths"
+            f" below the folder, or move {file.name}"
+        )
+    root, notes = image_root(file, names)
     samples: list[LabelledPath] = []
     left_out = {"without an annotation": 0, "of two categories": 0, f"without {entry!r}": 0}
-    for key, image in images.items():
+    for name, (key, image) in zip(names, images.items(), strict=True):
         categories, site = labels.get(key, set()), text_of(image.get(entry))
         if site is None and not labelled:
             site = NO_DOMAIN
@@ -140,20 +135,20 @@ def camera_traps(
             left_out[f"without {entry!r}"] += 1
         else:
             label = next(iter(categories)) if labelled else ""
-            samples.append(LabelledPath(root / str(image["file_name"]), label, site))
+            samples.append(LabelledPath(root / name, label, site))
     skipped = [f"left out {counted(n, 'image')} {why}" for why, n in left_out.items() if n]
     if not samples:
         raise DataError(f"{file.name} lists no image that can be used: {'; '.join(skipped)}")
-    there = [sample for sample in samples if sample.path.is_file()]
-    if not there:
+    present = [sample for sample in samples if sample.path.is_file()]
+    if not present:
         raise DataError(
             f"none of the {counted(len(samples), 'image')} listed in {file.name} exists (the first:"
             f" {samples[0].path}); relative paths start at its folder"
         )
     notes += skipped
-    if missing := len(samples) - len(there):
+    if missing := len(samples) - len(present):
         notes.append(f"left out {counted(missing, 'image')} listed in {file.name} but not found")
-    return there, notes
+    return present, notes
 
 
 def _leads_out(path: str) -> bool:

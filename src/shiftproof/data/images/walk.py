@@ -26,9 +26,9 @@ def image_root(file: Path, paths: Sequence[str]) -> tuple[Path, list[str]]:
     folder below.
     """
     parent = file.parent
-    if not paths or (parent / paths[0]).exists():
-        return parent, []
-    roots = [root for root in folders_below(parent, DEEPEST) if (root / paths[0]).is_file()]
+    roots = []
+    if paths and not (parent / paths[0]).exists():
+        roots = [root for root in folders_below(parent, DEEPEST) if (root / paths[0]).is_file()]
     if len(roots) != 1:
         return parent, []
     return roots[0], [f"the paths in {file.name} start at {roots[0].relative_to(parent)}"]

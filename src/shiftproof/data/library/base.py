@@ -127,28 +127,28 @@ def shortages(source: type[LibraryDataset], counts: Counts) -> list[str]:
     card = source.card
     short = []
     for domain, published in card.counts.items():
-        found = sum(counts[domain])
+        images = sum(counts[domain])
         least, _ = source.bounds.get(domain, (published or 1, published))
         default = (1 if published and source.every_class else 0,) * len(card.classes)
         by_class = card.class_counts.get(domain, default)
         rows = zip(card.classes, counts[domain], by_class, strict=True)
         few = [label for label, n, least_n in rows if n < least_n]
-        if found < least:
+        if images < least:
             of = f" of {published:,}" if published else ", number unknown"
-            short.append(f"{domain} {found:,}{of}")
+            short.append(f"{domain} {images:,}{of}")
         elif few:
-            short.append(f"{domain} {found:,} of {published:,}, but too few of {listed(few, 3)}")
+            short.append(f"{domain} {images:,} of {published:,}, but too few of {listed(few, 3)}")
     return short
 
 
 def surplus(source: type[LibraryDataset], counts: Counts) -> list[str]:
     """Describe the domains with more images than were ever published."""
-    many = []
-    for domain, published in source.card.counts.items():
-        _, most = source.bounds.get(domain, (published, published))
-        if published and sum(counts[domain]) > most:
-            many.append(f"{domain} {sum(counts[domain]):,} instead of {published:,}")
-    return many
+    most = {domain: bounds[1] for domain, bounds in source.bounds.items()}
+    return [
+        f"{domain} {sum(counts[domain]):,} instead of {published:,}"
+        for domain, published in source.card.counts.items()
+        if published and sum(counts[domain]) > most.get(domain, published)
+    ]
 
 
 def expected_counts(
@@ -161,12 +161,12 @@ def expected_counts(
     card = source.card
     expected: dict[str, dict[str, int] | int] = {}
     for domain, published in card.counts.items():
-        found = sum(counts[domain])
+        images = sum(counts[domain])
         least, most = source.bounds.get(domain, (published, published))
         if domain in card.class_counts:
             expected[domain] = dict(zip(card.classes, card.class_counts[domain], strict=True))
         else:
-            expected[domain] = found if not published or least <= found <= most else published
+            expected[domain] = images if not published or least <= images <= most else published
     return expected
 
 

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 ByteProgress = Callable[[int, int | None], None]
 
 BY_HAND = "download it in a browser, then run `shiftproof data import NAME PATH`"
-LONGEST_PAUSE = 60.0
+# Seconds that a server may take, attempts in a row, and seconds between them.
+TIMEOUT = 30.0
+ATTEMPTS = 4
+PAUSE, LONGEST_PAUSE = 1.0, 60.0
 CHUNK = 1 << 16
 WORTH_RETRYING = (408, 429, *range(500, 600))
 PAGE_TAG = re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype\s+html|html|head|body|meta)[\s>]", re.I)
@@ -49,24 +52,17 @@ def silent(done: int, total: int | None) -> None:
     """Show no progress."""
 
 
-def fetch(
-    source: Source,
-    target: Path,
-    progress: ByteProgress = silent,
-    timeout: float = 30,
-    attempts: int = 4,
-    pause: float = 1.0,
-) -> None:
+def fetch(source: Source, target: Path, progress: ByteProgress = silent) -> None:
     """Download `source` to `target`, resuming an earlier interrupted call.
 
-    Fail after `attempts` failures in a row without new bytes; wait `pause` seconds after the first
+    Fail after `ATTEMPTS` failures in a row without new bytes; wait `PAUSE` seconds after the first
     failure, then twice, then four times as long.  A second process waits for the first and then
     finds the file.
     """
     import pooch
 
     def download(url: str, output: str, _: object) -> None:
-        _download(source, partial, progress, timeout, attempts, pause)
+        _download(source, partial, progress)
         partial.replace(output)
 
     partial = _partial(target)
@@ -87,17 +83,12 @@ def fetch(
 
 
 def fetch_any(
-    sources: Sequence[Source],
-    folder: Path,
-    progress: ByteProgress = silent,
-    by_hand: str = BY_HAND,
-    **patience: Any,
+    sources: Sequence[Source], folder: Path, progress: ByteProgress = silent, by_hand: str = BY_HAND
 ) -> Path:
     """Download the first of `sources` that works into `folder` and return its path.
 
     Links whose download is finished or begun are tried first.  If none works, the error names each
-    link with its reason and ends with `by_hand`.  `patience` are keywords of `fetch`: timeout,
-    attempts and pause.
+    link with its reason and ends with `by_hand`.
     """
 
     def is_new(source: Source) -> bool:
@@ -107,7 +98,7 @@ def fetch_any(
     failures = []
     for source in sorted(sources, key=is_new):
         try:
-            fetch(source, folder / source.filename, progress, **patience)
+            fetch(source, folder / source.filename, progress)
         except _LinkFailed as failure:
             failures.append(failure.link)
         else:
@@ -119,14 +110,7 @@ def _partial(target: Path) -> Path:
     return target.with_name(target.name + ".partial")
 
 
-def _download(
-    source: Source,
-    partial: Path,
-    progress: ByteProgress,
-    timeout: float,
-    attempts: int,
-    pause: float,
-) -> None:
+def _download(source: Source, partial: Path, progress: ByteProgress) -> None:
     """Complete the partial file, asking again after failures that may be temporary."""
     from requests import ConnectionError, RequestException, Timeout
     from requests.exceptions import ChunkedEncodingError
@@ -136,7 +120,7 @@ def _download(
     failures = most = 0
     while True:
         try:
-            _advance(source, partial, progress, timeout)
+            _advance(source, partial, progress)
             break
         except RequestException as error:
             answer, reason = error.response, _reason(error)
@@ -146,17 +130,17 @@ def _download(
             size = partial.stat().st_size if partial.exists() else 0
             failures = 1 if size > most else failures + 1
             most = max(most, size)
-            if failures >= attempts:
+            if failures >= ATTEMPTS:
                 raise _LinkFailed(source, f"{reason}, {failures} times in a row") from None
             asked = "" if answer is None else answer.headers.get("Retry-After", "")
             wait = float(asked) if re.fullmatch("[0-9]{1,9}", asked) else 0.0
-            time.sleep(min(max(pause * 2 ** (failures - 1), wait), LONGEST_PAUSE))
+            time.sleep(min(max(PAUSE * 2 ** (failures - 1), wait), LONGEST_PAUSE))
     if not partial.exists() or not partial.stat().st_size:
         partial.unlink(missing_ok=True)
         raise _LinkFailed(source, "the file is empty")
 
 
-def _advance(source: Source, partial: Path, progress: ByteProgress, timeout: float) -> None:
+def _advance(source: Source, partial: Path, progress: ByteProgress) -> None:
     """Append the rest of the file to the partial file with one request."""
     import requests
 
@@ -164,7 +148,7 @@ def _advance(source: Source, partial: Path, progress: ByteProgress, timeout: flo
     headers = {"User-Agent": f"shiftproof/{__version__}", "Accept-Encoding": "identity"}
     if done:
         headers["Range"] = f"bytes={done}-"
-    with requests.get(source.url, headers=headers, timeout=timeout, stream=True) as answer:
+    with requests.get(source.url, headers=headers, timeout=TIMEOUT, stream=True) as answer:
         if answer.status_code == 416 and done:
             return  # there is no rest; the hash tells whether the file is right
         answer.raise_for_status()

@@ -178,7 +178,15 @@ def _take(
             " anyway"
         )
     if not link:
-        _require_space(name, [s.path for s in samples if not s.path.is_relative_to(work)])
+        copied = [s.path for s in samples if not s.path.is_relative_to(work)]
+        needed = sum(path.stat().st_size for path in copied)
+        free = shutil.disk_usage(target.parent).free
+        if needed > free:
+            raise DataError(
+                f"{name} needs {decimal(needed)} in {target.parent}, where {decimal(free)} are"
+                " free; free some space, use `link=True`, or set SHIFTPROOF_HOME to a folder on a"
+                " larger disk"
+            )
     staged = work / "staged"
     for domain, label in sorted({(sample.domain, sample.label) for sample in samples}):
         for part in (domain, label):
@@ -244,17 +252,6 @@ def _find(
             f" {source.layout}{meant}"
         )
     return images
-
-
-def _require_space(name: str, copied: Sequence[Path]) -> None:
-    needed = sum(path.stat().st_size for path in copied)
-    folder = folder_of(name).parent
-    free = shutil.disk_usage(folder).free
-    if needed > free:
-        raise DataError(
-            f"{name} needs {decimal(needed)} in {folder}, where {decimal(free)} are free;"
-            " free some space, use `link=True`, or set SHIFTPROOF_HOME to a folder on a larger disk"
-        )
 
 
 def _copy(path: Path, target: Path, *, ours: bool, link: bool) -> None:

@@ -22,7 +22,6 @@ import unicodedata
 import zipfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple
@@ -53,18 +52,13 @@ EXTENDING = (*tarfile.GNU_TYPES, tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLAR
 SPECIAL = (stat.S_IFLNK, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFIFO, stat.S_IFSOCK)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """Limits on what an archive unpacks to, far above what any known dataset needs.
-
-    `total` is in bytes.  `ratio` limits the total relative to the size of the archive, but only
-    above `small` bytes: a small archive may hold blank images, which compress well.
-    """
-
-    total: int = 200 * 10**9
-    members: int = 3_000_000
-    ratio: float = 200
-    small: int = 10**8
+# Limits on what an archive unpacks to, far above what any known dataset needs: its members, and its
+# bytes in total and relative to the size of the archive.  The last applies only above SMALL bytes:
+# a small archive may hold blank images, which compress well.
+MEMBERS = 3_000_000
+TOTAL = 200 * 10**9
+RATIO = 200
+SMALL = 10**8
 
 
 class Member(NamedTuple):
@@ -82,12 +76,7 @@ class Member(NamedTuple):
 
 
 def extract(
-    archive: Path,
-    target: Path,
-    *,
-    limits: Limits = Limits(),  # noqa: B008
-    progress: ByteProgress = silent,
-    keep: Keep = lambda path: True,
+    archive: Path, target: Path, *, progress: ByteProgress = silent, keep: Keep = lambda path: True
 ) -> int:
     """Unpack a zip or tar (plain, gzip, bzip2 or xz) into `target`; return the number of files.
 
@@ -99,17 +88,19 @@ def extract(
         raise DataError(f"cannot read {archive}: no such file")
     with (
         _new_folder(archive, target) as folder,
-        closing(_members(archive, folder, limits, keep)) as content,
+        closing(_members(archive, folder, keep)) as content,
     ):
         size = archive.stat().st_size
         folders = {PurePosixPath()}
         members = files = 0
         for member in content:
             members += 1
-            if members > limits.members:
-                raise DataError(f"{archive} has more than {limits.members:,} members; {BY_HAND}")
+            if members > MEMBERS:
+                raise DataError(f"{archive} has more than {MEMBERS:,} members; {BY_HAND}")
             path = _safe_path(archive, member)
-            if not _is_junk(path) and keep(path):
+            # Files that macOS adds.
+            junk = any(p in ("__MACOSX", ".DS_Store") or p.startswith("._") for p in path.parts)
+            if not junk and keep(path):
                 _write(archive, folder, path, member, folders)
                 files += member.kind == "file"
             progress(min(member.done, size), size)
@@ -143,14 +134,12 @@ def _new_folder(archive: Path, target: Path) -> Iterator[Path]:
 # --- reading ----------------------------------------------------------------------------------
 
 
-def _members(
-    archive: Path, folder: Path, limits: Limits, keep: Keep
-) -> Generator[Member, None, None]:
+def _members(archive: Path, folder: Path, keep: Keep) -> Generator[Member, None, None]:
     """Yield the members of an archive, which is recognised by its content, not its name.
 
     Read the content of one before the next.
     """
-    most = int(min(limits.total, max(limits.ratio * archive.stat().st_size, limits.small)))
+    most = int(min(TOTAL, max(RATIO * archive.stat().st_size, SMALL)))
     with _one_line_errors(archive, archive), open(archive, "rb") as raw:
         head = raw.read(tarfile.BLOCKSIZE)
         raw.seek(0)
@@ -273,11 +262,6 @@ def _safe_path(archive: Path, member: Member) -> PurePosixPath:
 
 def _shown(name: str) -> str:
     return ascii(name if len(name) <= 100 else name[:100] + "…")
-
-
-def _is_junk(path: PurePosixPath) -> bool:
-    """Whether macOS added a file to the archive."""
-    return any(p in ("__MACOSX", ".DS_Store") or p.startswith("._") for p in path.parts)
 
 
 def _write(

@@ -23,7 +23,7 @@ from shiftproof.data.tables.groups import Groups, grouped, is_number, one_to_one
 from shiftproof.data.tables.label_kind import AUTO, FEW, one_label
 from shiftproof.data.tables.preprocessing import Column, Columns
 from shiftproof.data.tables.read import as_table
-from shiftproof.data.tables.vectors import of_vectors, vectors_in
+from shiftproof.data.tables.vectors import vectors_in
 
 
 def table_dataset(
@@ -109,7 +109,8 @@ def rows_dataset(
     columns, notes = feature_columns(features, name)
     preparation = Columns(columns, missing_indicators)
     x = preparation.encode(features, name)
-    vectors = of_vectors([column.name for column in columns])
+    parts = vectors_in([column.name for column in columns]).values()
+    vectors = {name for names in parts if len(names) > 1 for name in names}
     notes += copies_of_label_or_domain(columns, x, groups, vectors)
     dataset = groups.table(name, x, preparation, notes)
     return replace(dataset, regime="features") if vectors else dataset

@@ -119,11 +119,13 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
             raise DataError(f"{path.name} has no domain to train on: all are extra")
         x = np.concatenate(blocks, axis=1)
         parts: dict[bool, list[Domain]] = {False: [], True: []}
-        for code, name in enumerate(domains):
+        for code in np.unique(domain):
             rows = np.flatnonzero(domain == code)
-            if len(rows):
-                parts[bool(extra[rows[0]])].append(Domain(name, x[rows], label[rows]))
-        networks = [_described(header["networks"][name]) for name in used]
+            parts[bool(extra[rows[0]])].append(Domain(domains[code], x[rows], label[rows]))
+        networks = [
+            printable("{backbone} ({weights}, {precision})".format_map(header["networks"][name]))
+            for name in used
+        ]
         notes = [f"features of {'; '.join(networks)}"]
         read = {LABEL, DOMAIN, EXTRA, *header["networks"]}
         if others := [name for name in table.column_names if name not in read]:
@@ -144,14 +146,12 @@ def feature_dataset(path: Path, header: Mapping[str, Any], drop: Sequence[str]) 
         raise DataError(
             f"{path.name} is not a file of features ({reason_of(error, 120)}); write it again"
         ) from error
-    if len(used) == 1:
-        return dataset
-    names = [
-        component
+    columns = [
+        Column(component, "number")
         for name, block in zip(used, blocks, strict=True)
         for component in component_names(name, block.shape[1])
     ]
-    return replace(dataset, preparation=Columns(tuple(Column(name, "number") for name in names)))
+    return replace(dataset, preparation=Columns(tuple(columns))) if len(used) > 1 else dataset
 
 
 def _block(column: Any, name: str, path: Path) -> np.ndarray:
@@ -177,7 +177,3 @@ def _codes(column: Cells, known: Sequence[str], path: Path) -> tuple[np.ndarray,
         raise DataError(f"column {quoted(column.name)} of {path.name} is empty in row {row}")
     names = (*map(str, known), *sorted(set(values) - set(known)))
     return np.array([names.index(value) for value in values])[codes], names
-
-
-def _described(network: Mapping[str, str]) -> str:
-    return printable(f"{network['backbone']} ({network['weights']}, {network['precision']})")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
@@ -222,26 +222,16 @@ class Columns:
                 f"pooled values with fewer than {FEWEST_ROWS} training samples each (number per"
                 f" column): {counts_of}"
             )
-        return FittedColumns(self._only_used(parts), tuple(parts), tuple(notes))
-
-    def _only_used(self, parts: Sequence[Part]) -> Columns:
-        """Return the columns without the category values that no feature uses.
-
-        These values occur in few training samples or only in held-out ones, and are encoded as
-        unknown.  Each is replaced by an empty string, which no cell contains, to keep the codes.
-        """
+        # Values that no feature uses occur in few training samples or only in held-out ones, and
+        # are encoded as unknown.  An empty string, which no cell contains, keeps the codes.
         used = {part.column: set(part.codes) for part in parts if isinstance(part, OneHot)}
-        columns = tuple(
-            replace(
-                column,
-                values=tuple(
-                    value if code in used.get(position, ()) else ""
-                    for code, value in enumerate(column.values)
-                ),
-            )
-            for position, column in enumerate(self.columns)
-        )
-        return replace(self, columns=columns)
+        columns = []
+        for position, column in enumerate(self.columns):
+            codes = used.get(position, ())
+            values = (value if code in codes else "" for code, value in enumerate(column.values))
+            columns.append(replace(column, values=tuple(values)))
+        without_rare = replace(self, columns=tuple(columns))
+        return FittedColumns(without_rare, tuple(parts), tuple(notes))
 
     def digest(self) -> bytes:
         """Return a hash of the columns and how they are treated."""

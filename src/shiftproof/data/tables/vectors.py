@@ -49,12 +49,6 @@ def vectors_in(columns: Sequence[str]) -> dict[str, list[str]]:
     }
 
 
-def of_vectors(columns: Sequence[str]) -> set[str]:
-    """Return the columns that belong to a vector of two or more components."""
-    vectors = vectors_in(columns).values()
-    return {column for parts in vectors if len(parts) > 1 for column in parts}
-
-
 def check_widths(trained: Sequence[str], given: Sequence[str], table: str) -> None:
     """Reject vectors that are longer or shorter than those with the same name in training.
 
