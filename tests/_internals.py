@@ -191,7 +191,6 @@ _NAMES = {
     "reporting.adaptation": "adaptation_lines shares_line",
     "reporting.demo": "demo_sentence",
     "reporting.diagnosis": "MOST_LINES diagnosis_json diagnosis_text drops_table",
-    "reporting.dynamics": "normalised write_dynamics",
     "reporting.formats": "as_aligned_latex csv_text tables_as_latex",
     "reporting.listings": "counts_table paragraphs",
     "reporting.page.card": "report_card",
@@ -204,8 +203,7 @@ _NAMES = {
         "share_map shortfall_plot"
     ),
     "reporting.page.predictions": (
-        "POOLED confusion_table errors_plot pooled_map predicted_panels reliability_panels "
-        "two_classes"
+        "POOLED confusion_table errors_plot pooled_map prediction_panels two_classes"
     ),
     "reporting.page.summary": "facts hparams_table other_selections sentence settings_table",
     "reporting.page.render": "diagnosis_html page_values results_page",
@@ -214,8 +212,9 @@ _NAMES = {
     "reporting.page.sweeps": "averages_table dataset_table heat_map",
     "reporting.page.values": "LEFT RIGHT TOP Axis",
     "reporting.paper_tables": "comparison_table far_note",
-    "reporting.pictures": "check_picture diagnosis_picture",
-    "reporting.rank_picture": "rank_figure rank_picture",
+    "reporting.pictures": (
+        "check_picture diagnosis_picture normalised rank_figure rank_picture write_dynamics"
+    ),
     "reporting.sweep_tables": "sweep_tables",
     "reporting.table": "marks",
     "reporting.terminal": "WIDTH _left_out accuracy_table bar leave_one_out_table",
@@ -368,7 +367,7 @@ _MODULES = {
     "paper_running_time": "paper.running_time",
     "reporting_comparable": "reporting.page.sweeps",
     "reporting_pictures": "reporting.pictures",
-    "reporting_dynamics": "reporting.dynamics",
+    "reporting_dynamics": "reporting.pictures",
     "reporting_formats": "reporting.formats",
     "sweeps_demo": "sweeps.demo",
     "sweeps_estimate": "sweeps.estimate",

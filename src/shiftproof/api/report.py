@@ -111,7 +111,7 @@ class Report:
 
     def rank_picture(self) -> str:
         """Return the critical-difference diagrams of all selectors as one SVG picture."""
-        from shiftproof.reporting.rank_picture import rank_picture
+        from shiftproof.reporting.pictures import rank_picture
 
         return rank_picture(self.results)
 

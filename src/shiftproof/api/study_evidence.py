@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -60,9 +60,12 @@ def evidence(
     )
     if private:
         return basis
-    shifted = [_by_domain(columns[at], at, dataset) for at in numbers]
+    shifted = []
     if dataset.targets:
-        shifted.insert(0, _label_by_domain(dataset))
+        shifted.append(_by_domain(dataset.target, {d.name: d.label_array for d in dataset.domains}))
+    for at in numbers:
+        cells = {domain.name: domain.rows()[:, at] for domain in dataset.domains}
+        shifted.append(_by_domain(columns[at].name, cells))
     return replace(
         basis,
         errors=confident_errors(raw, held_out.expected.of_classes, ordered),
@@ -139,23 +142,12 @@ def _by_shift(columns: Sequence[Column], features: Sequence[str]) -> list[int]:
     return sorted(range(len(columns)), key=lambda at: order(columns[at]))
 
 
-def _by_domain(column: Column, at: int, dataset: DomainDataset) -> ColumnByDomain:
-    cells = {d.name: d.rows()[:, at].astype(np.float64) for d in dataset.domains}
-    return _quantiles(column.name, cells)
-
-
-def _label_by_domain(dataset: DomainDataset) -> ColumnByDomain:
-    """Return the quantiles of a numeric label, as for a column."""
-    return _quantiles(
-        dataset.target, {d.name: d.label_array.astype(np.float64) for d in dataset.domains}
-    )
-
-
-def _quantiles(name: str, cells: Mapping[str, np.ndarray]) -> ColumnByDomain:
+def _by_domain(name: str, cells: Mapping[str, np.ndarray]) -> ColumnByDomain:
+    """Return the quantiles of a column, or of a numeric label, in each domain."""
     quantiles: dict[str, Sequence[float] | None] = {}
     missing = {}
     for domain, values in cells.items():
-        there = values[~np.isnan(values)]
+        there = values[~np.isnan(values)].astype(np.float64)
         missing[domain] = 1 - len(there) / len(values)
         five = np.quantile(there, QUANTILES) if len(there) else None
         quantiles[domain] = None if five is None else [float(value) for value in five]
@@ -176,17 +168,13 @@ def _is_image(domain: Domain) -> bool:
 
 def _some_images(domain: Domain) -> list[str]:
     """Return pictures of a few samples, cycling through the classes."""
-    return [_picture(image) for image in _samples(domain)]
-
-
-def _samples(domain: Domain) -> Iterator[np.ndarray]:
     # Numeric labels define no classes to cycle through.
     known = domain.label_array
     labels = np.zeros(len(domain)) if known.dtype.kind == "f" else known
     order = np.random.default_rng(0).permutation(len(labels))
     turns = [order[labels[order] == label] for label in np.unique(labels)]
     chosen = [rows[turn] for turn in range(IMAGES_A_DOMAIN) for rows in turns if turn < len(rows)]
-    yield from as_float_rows(domain.rows(np.array(chosen[:IMAGES_A_DOMAIN])))
+    return [*map(_picture, as_float_rows(domain.rows(np.array(chosen[:IMAGES_A_DOMAIN]))))]
 
 
 def _picture(image: np.ndarray) -> str:

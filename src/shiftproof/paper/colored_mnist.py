@@ -101,9 +101,9 @@ class Table1(Study):
         table = paper_table("table1")
         rows = []
         for row in table.rows:
-            runs = [_accuracies(run) for run in _finished(outcomes, row.name)]
+            runs = [_shares(run, run.evaluations[-1]) for run in _finished(outcomes, row.name)]
             cells = [
-                Cell(paper, measured([run[column] for run in runs]))
+                Cell(paper, measured([100 * run[column] for run in runs]))
                 for column, paper in enumerate(row.values)
             ]
             rows.append(Row(row.name, (), tuple(cells)))
@@ -185,11 +185,6 @@ def _finished(outcomes: Sequence[Run], name: str) -> list[Run]:
         if not run.evaluations:
             raise DataError(f"{run.folder}: a finished run of {name} has no records")
     return runs
-
-
-def _accuracies(run: Run) -> list[float]:
-    """Return the last accuracies in percent: on the training domains, the reversed one, in gray."""
-    return [100 * share for share in _shares(run, run.evaluations[-1])]
 
 
 def _shares(run: Run, evaluation: Evaluation) -> tuple[float, float, float]:

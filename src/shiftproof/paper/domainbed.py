@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 from shiftproof.paper.comparison import Cell, Comparison, Row, measured
 from shiftproof.paper.published import PaperRow, PaperTable, paper_table
 from shiftproof.paper.studies import Block, Choice, Findings, Scale, Study
-from shiftproof.sweeps.aggregate import DIVERGED, DatasetResults, aggregate
+from shiftproof.sweeps.aggregate import DIVERGED, CellResults, DatasetResults, aggregate
 from shiftproof.sweeps.jobs import Variant
 from shiftproof.sweeps.plan import combined
 from shiftproof.sweeps.presets import Preset, preset_named
@@ -103,9 +103,14 @@ def compare_rows(
     rows = []
     for printed, variant in zip(table.rows, part.rows, strict=True):
         papers = (*printed.values, printed.average) if published else (None,) * (len(domains) + 1)
-        ours = [_of_domain(results, variant.name, name) for name in domains]
+        of_domains = [_cell_of(results, variant.name, name) for name in domains]
+        ours = [
+            [100 * accuracy for _, accuracy in sorted(cell.accuracies.items())] if cell else []
+            for cell in of_domains
+        ]
         ours.append([*trial_averages(results, variant.name).values()])
-        whole = [_has_all_draws(results, variant.name, name) for name in domains]
+        # The best of fewer draws is lower.
+        whole = [cell is not None and not cell.incomplete for cell in of_domains]
         whole.append(all(whole))
         cells = map(Cell, papers, map(measured, ours), whole)
         rows.append(Row(printed.name, printed.marks, tuple(cells)))
@@ -191,18 +196,10 @@ def trial_averages(results: DatasetResults, row: str) -> dict[int, float]:
     }
 
 
-def _has_all_draws(results: DatasetResults, row: str, domain: str | None) -> bool:
-    """Return whether no run of a cell is missing: the best of fewer draws is lower."""
+def _cell_of(results: DatasetResults, row: str, domain: str | None) -> CellResults | None:
     if row not in results.algorithms or domain not in results.domains:
-        return False
-    return not results.cells[row, results.domains.index(domain)].incomplete
-
-
-def _of_domain(results: DatasetResults, row: str, domain: str | None) -> list[float]:
-    if row not in results.algorithms or domain not in results.domains:
-        return []
-    cell = results.cells[row, results.domains.index(domain)]
-    return [100 * accuracy for _, accuracy in sorted(cell.accuracies.items())]
+        return None
+    return results.cells[row, results.domains.index(domain)]
 
 
 # Rows by the marks that the paper gives them.

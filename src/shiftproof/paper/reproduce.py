@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.data import DATASETS
@@ -34,13 +33,6 @@ STUDIES: dict[str, type[Study]] = {
 }
 
 
-class Reproduced(NamedTuple):
-    """The findings of a study (None for a dry run, or if stopped), and how its runs ended."""
-
-    findings: Findings | None
-    result: SweepResult | None
-
-
 def reproduce(
     study: Study,
     choice: Choice,
@@ -53,10 +45,11 @@ def reproduce(
     retry_failed: bool = False,
     dry_run: bool = False,
     observer: SweepObserver | None = None,
-) -> Reproduced:
+) -> tuple[Findings | None, SweepResult | None]:
     """Execute the runs of a study that a folder lacks, and compare all results with the paper.
 
-    ``frozen`` is the network whose features replace images where the preset freezes them.
+    ``frozen`` is the network whose features replace images where the preset freezes them.  Return
+    the findings (None for a dry run, or if stopped), and how the runs ended.
     """
     observer = observer or SweepObserver()
     is_left = partial(SweepFolder(folder).is_left, retry_failed=retry_failed)
@@ -73,12 +66,12 @@ def reproduce(
     workers = executor.workers(left.jobs, plan.memory)
     observer.planned(left, workers, len(plan.jobs) - len(left.jobs))
     if dry_run:
-        return Reproduced(None, None)
+        return None, None
     result = run_sweep(
         plan, folder, executor=executor, retry_failed=retry_failed, observer=observer
     )
     # Even if some runs failed, the others fill a table.
-    return Reproduced(None if result.stopped else read_findings(study, choice, folder), result)
+    return None if result.stopped else read_findings(study, choice, folder), result
 
 
 def sweep_blocks(study: Study, choice: Choice, frozen: Frozen) -> list[SweepBlock]:
@@ -131,11 +124,10 @@ def runs_of_study(outcomes: Sequence[Run], study: Study, choice: Choice) -> list
     runs = []
     for run in outcomes:
         for block in blocks:
-            variant = _variant(run, block, choice)
-            if variant is not None:
-                _check_size(run, variant, preset.steps)
-                if choice.stand_in_of(block.dataset) is None:
-                    _check_network(run, block.dataset, preset)
+            if variant := _variant(run, block, choice):
+                original = None if choice.stand_in_of(block.dataset) else block.dataset
+                for difference in _of_another_scale(run, variant, preset, original):
+                    raise DataError(f"{run.folder} has {difference}; is it of another `scale`?")
                 runs.append(run)
     return runs
 
@@ -155,32 +147,26 @@ def _variant(run: Run, block: Block, choice: Choice) -> Variant | None:
     return next((v for v in block.variants if v.name == run.algorithm), None)
 
 
-def _check_size(run: Run, variant: Variant, steps: int) -> None:
-    config = run.config
+def _of_another_scale(
+    run: Run, variant: Variant, preset: Preset, dataset: str | None
+) -> Iterator[str]:
+    """Say what a run has that the runs of a study do not: its steps, settings or network.
+
+    A run on ``dataset`` may have as many steps, but another network; None for a stand-in.
+    """
+    config, steps = run.config, preset.steps
     ended = run.status == "finished" and run.evaluations
     taken = config.get("steps", run.evaluations[-1].step if ended else steps)
     if taken != steps:
-        raise DataError(
-            f"{run.folder} has runs of {taken:,} steps, not {steps:,}; is it of another `scale`?"
-        )
+        yield f"runs of {taken:,} steps, not {steps:,}"
     hparams = config.get("hparams", {})
     for name, value in variant.hparams.items():
         if hparams.get(name, value) != value:
-            raise DataError(
-                f"{run.folder} has {run.algorithm} with {name}={hparams[name]}, not {value}; is it"
-                " of another `scale`?"
-            )
-
-
-def _check_network(run: Run, dataset: str, preset: Preset) -> None:
-    """Raise for runs of another network, which may have as many steps."""
-    config, card = run.config, DATASETS.get(dataset).card
-    network = preset.backbones.get(card.regime, card.backbone)
-    trained, frozen = config.get("backbone", network), bool(config.get("extractor"))
-    fits = preset.freeze_images if frozen else trained == network
-    if not fits:
-        kind = "frozen features" if frozen else f"the network {trained}"
-        raise DataError(
-            f"{run.folder} has runs of {kind} on {dataset}, not of {network}; is it of another"
-            " `scale`?"
-        )
+            yield f"{run.algorithm} with {name}={hparams[name]}, not {value}"
+    if dataset is not None:
+        card = DATASETS.get(dataset).card
+        network = preset.backbones.get(card.regime, card.backbone)
+        trained, frozen = config.get("backbone", network), bool(config.get("extractor"))
+        if not (preset.freeze_images if frozen else trained == network):
+            kind = "frozen features" if frozen else f"the network {trained}"
+            yield f"runs of {kind} on {dataset}, not of {network}"

@@ -18,7 +18,7 @@ from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.models import MODELS
 from shiftproof.paper.comparison import Cell, Comparison, Row, measured
 from shiftproof.paper.measure import allocated_peak, machine, medians, ratio_of, seconds_in_turn
-from shiftproof.paper.published import PaperColumn, paper_table
+from shiftproof.paper.published import paper_table
 from shiftproof.paper.studies import Findings
 from shiftproof.sweeps.estimate import bytes_of
 from shiftproof.sweeps.presets import PROTOCOL_STEPS
@@ -120,18 +120,6 @@ def time_steps(dataset: str, device: str, rounds: int = ROUNDS) -> Timing:
     )
 
 
-def time_datasets(
-    datasets: Sequence[str], folder: Path, device: str, tell: Callable[[str], None]
-) -> None:
-    """Measure the datasets for which ``folder`` has no timing yet."""
-    for dataset in datasets:
-        path = folder / f"{dataset}-{device.replace(':', '-')}.json"
-        if not path.exists():
-            tell(dataset)
-            folder.mkdir(parents=True, exist_ok=True)
-            write_json(path, asdict(time_steps(dataset, device)))
-
-
 def reproduce_timings(
     datasets: Sequence[str] | None, folder: Path, device: str, tell: Callable[[str], None]
 ) -> Findings:
@@ -144,18 +132,18 @@ def reproduce_timings(
         if dataset not in known:
             raise UnknownName("dataset of this study", dataset, known)
     device = choose_device(device)
-    time_datasets(datasets or ("colored-mnist", "rotated-mnist"), folder, device, tell)
-    return Findings((compare_timings(read_timings(folder, device)),))
-
-
-def read_timings(folder: Path, device: str) -> list[Timing]:
-    """Return all timings on a device."""
+    for dataset in datasets or ("colored-mnist", "rotated-mnist"):
+        path = folder / f"{dataset}-{device.replace(':', '-')}.json"
+        if not path.exists():
+            tell(dataset)
+            folder.mkdir(parents=True, exist_ok=True)
+            write_json(path, asdict(time_steps(dataset, device)))
     timings = [read_timing(path) for path in sorted(folder.glob("*.json"))]
-    return [timing for timing in timings if timing.device == device]
+    return Findings((compare_timings([t for t in timings if t.device == device]),))
 
 
 def read_timing(path: Path) -> Timing:
-    """Read a timing that `time_datasets` wrote."""
+    """Read a timing that `reproduce_timings` wrote."""
     try:
         timing = Timing(**read_json(path, remedy="delete it to measure again"))
         _columns(timing)
@@ -190,20 +178,19 @@ def compare_timings(timings: Sequence[Timing]) -> Comparison:
     return Comparison(
         NAME,
         "Computational overhead of IDM (Table 11)",
-        tuple(map(_heading, table.columns)),
+        # The unit is %, or in brackets in the heading of the group.
+        tuple(
+            f"{column.group.partition(' (')[0]}: {column.name} (%)"
+            if column.unit == "%"
+            else f"{column.group}: {column.name}"
+            for column in table.columns
+        ),
         tuple(rows),
         unit="",
         comparable=False,
         counts_runs=False,
         notes=notes,
     )
-
-
-def _heading(column: PaperColumn) -> str:
-    """Return a heading with its unit: %, or the unit in brackets in the group's heading."""
-    if column.unit == "%":
-        return f"{column.group.partition(' (')[0]}: {column.name} (%)"
-    return f"{column.group}: {column.name}"
 
 
 def _columns(timing: Timing) -> list[float | None]:

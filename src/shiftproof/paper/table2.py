@@ -51,7 +51,9 @@ class Table2(ProtocolStudy):
         for selector in self.selectors_of(choice):
             tables += _summary(outcomes, choice, selector)
         for part in self.parts():
-            detail = Part(part.table, part.dataset, _printed_rows(part))
+            # A detailed table prints fewer rows than Table 2.
+            rows = tuple(Variant.plain(row.ours) for row in part.table.rows)
+            detail = part._replace(rows=rows)
             # The paper has details for the oracle; other selectors only if requested.
             for selector in choice.selectors or (PUBLISHED_SELECTOR,):
                 tables.append(compare_rows(detail, outcomes, choice, selector))
@@ -66,17 +68,12 @@ def _rows() -> tuple[Variant, ...]:
     return tuple(Variant.plain(row.ours) for row in paper_table("table2").rows)
 
 
-def _printed_rows(part: Part) -> tuple[Variant, ...]:
-    """Return the rows of a detailed table, which prints fewer than Table 2."""
-    return tuple(Variant.plain(row.ours) for row in part.table.rows)
-
-
 class _Column(NamedTuple):
-    """A column: the position of the paper's accuracies and the dataset of ours, each or None."""
+    """A column: the position of the paper's accuracies and the dataset of ours, if any."""
 
     heading: str
     paper: int | None
-    dataset: str | None
+    dataset: str = ""
 
 
 def _summary(outcomes: Sequence[Run], choice: Choice, selector: str) -> list[Comparison]:
@@ -122,7 +119,7 @@ def _columns(by_dataset: Mapping[str, DatasetResults], choice: Choice) -> list[_
         dataset = str(column.ours)
         known = {domain.ours for domain in paper_table(f"detail-{dataset}").columns}
         if dataset in by_dataset and known != {*by_dataset[dataset].domains}:
-            columns.append(_Column(column.name, position, None))
+            columns.append(_Column(column.name, position))
             columns.append(_Column(choice.name_of(dataset), None, dataset))
         else:
             columns.append(_Column(column.name, position, dataset))
@@ -140,11 +137,11 @@ def _row(
     """Return a row: accuracies by column, and their average if every dataset has one."""
     cells = []
     for column in columns:
-        results = by_dataset.get(column.dataset or "")
+        results = by_dataset.get(column.dataset)
         # The best of fewer draws than the paper's is lower.
-        whole = results is not None and _is_whole(results, row.ours)
+        whole = bool(results and row.ours in results.algorithms and results.complete(row.ours))
         paper = None if column.paper is None or not published else row.values[column.paper]
-        ours = [*averages.get(column.dataset or "", {}).values()]
+        ours = [*averages.get(column.dataset, {}).values()]
         cells.append(Cell(paper, measured(ours), whole))
     everywhere = len(columns) == len(row.values) and all(cell.ours for cell in cells)
     common = set.intersection(*map(set, averages.values()))
@@ -157,10 +154,6 @@ def _row(
         )
     )
     return Row(row.name, (), tuple(cells))
-
-
-def _is_whole(results: DatasetResults, row: str) -> bool:
-    return row in results.algorithms and results.complete(row)
 
 
 def _notes(by_dataset: Mapping[str, DatasetResults], choice: Choice, selector: str) -> list[str]:

@@ -12,8 +12,8 @@ from shiftproof.core.files import write_atomically
 from shiftproof.core.text import signed
 from shiftproof.paper.comparison import Cell as Figure, Comparison
 from shiftproof.paper.studies import Findings
-from shiftproof.reporting.dynamics import write_dynamics
 from shiftproof.reporting.formats import as_aligned_latex, as_aligned_text, as_markdown
+from shiftproof.reporting.pictures import write_dynamics
 from shiftproof.reporting.table import NOTHING, Cell, Column, Row, Table
 
 # Figures further from the paper than this, in standard errors, are marked.

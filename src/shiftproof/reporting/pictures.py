@@ -1,18 +1,27 @@
-"""Pictures as PNG, and that of a diagnosis: pairs of domains, features by shift, classes."""
+"""Pictures: of a diagnosis (PNG), of Figure 1 of the paper, and of ranks (SVG; Demšar, 2006)."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
+import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from shiftproof.core.errors import DataError, InvalidValue
+from shiftproof.core.files import write_atomically
+from shiftproof.core.text import counted
+from shiftproof.data.datasets.colored_mnist import LABEL_NOISE
 from shiftproof.reporting.diagnosis import cut, kinds
 from shiftproof.shift.diagnosis import Diagnosis
 from shiftproof.shift.judging import nats
+from shiftproof.sweeps.aggregate import SelectionResults
+from shiftproof.sweeps.comparisons import LEVEL, RankComparison, compare_selected
+from shiftproof.sweeps.domainbed.names import algorithm_title
 
 # Okabe and Ito's palette, which colour-blind readers can distinguish.
 BLUE, ORANGE, GREEN, GREY = "#0072B2", "#D55E00", "#009E73", "#777777"
@@ -168,3 +177,259 @@ def _heat_map(axes: Axes, values: np.ndarray, colours: str, limits: tuple[float,
             dark = value > low + 0.6 * (high - low)
             ink = "white" if dark else "black"
             axes.text(column, row, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=9)
+
+
+# A model that reads only the digit cannot do better.
+CEILING = 1 - LABEL_NOISE
+# The width of one of a paper's two columns; font sizes are those in print.
+COLUMN_WIDTH, PANEL_HEIGHT, LEGEND_HEIGHT, DPI = 3.5, 1.45, 0.55, 300
+MARKERS = 9
+STYLE: dict[Any, Any] = {
+    "font.size": 8, "axes.labelsize": 8, "xtick.labelsize": 7, "ytick.labelsize": 7,
+    "legend.fontsize": 7, "axes.linewidth": 0.6, "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6, "pdf.fonttype": 42,
+}  # fmt: skip
+
+
+class Look(NamedTuple):
+    """The style of a line, distinct in greyscale and for colour-blind readers."""
+
+    colour: str
+    dashes: str | tuple[float, tuple[float, ...]]
+    marker: str = ""
+    width: float = 1.0
+
+
+PURPLE = "#CC79A7"  # Okabe and Ito's, like the other colours
+PENALTIES = {
+    # First, so that it is drawn below the others.
+    "IDM": Look("black", "-", width=1.8),
+    "IRM": Look(BLUE, (0, (4, 1.2)), "o"),
+    "V-REx": Look(ORANGE, (0, (1, 0.8)), "s"),
+    "IGA": Look(GREEN, (0, (5, 1.2, 1, 1.2)), "^"),
+    "Fishr": Look(PURPLE, (0, (8, 1.5)), "D"),
+}
+ACCURACIES = {
+    "train": Look(BLUE, "-"),
+    "test": Look(ORANGE, (0, (4, 1.2)), width=1.4),
+    "gray": Look(GREY, (0, (1, 0.8)), width=1.4),
+}
+
+
+def normalised(series: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, ...]]:
+    """Divide each series by its maximum over training; a series of zeros stays as it is.
+
+    Penalties have different units, so only their course can be compared, not their size.  An
+    estimate of a penalty may be negative (IRM's is unbiased).
+
+    >>> normalised({"IRM": [2.0, 4.0, 1.0], "IGA": [0.0, 0.0, 0.0]})
+    {'IRM': (0.5, 1.0, 0.25), 'IGA': (0.0, 0.0, 0.0)}
+    """
+    normal = {}
+    for name, values in series.items():
+        for position, value in enumerate(values):
+            if not np.isfinite(value):
+                raise DataError(
+                    f"value {position} of the penalty {name} is {value}: the run diverged and"
+                    " cannot be drawn; look into its records, then run it again"
+                )
+        largest = max(values, default=0.0)
+        if largest <= 0 and any(values):
+            raise DataError(f"the penalty {name} is never above 0 and cannot be normalised")
+        normal[name] = tuple(float(value / largest) if largest else 0.0 for value in values)
+    return normal
+
+
+def write_dynamics(
+    series: Mapping[str, Sequence[float]],
+    steps: Sequence[int],
+    switch: int,
+    path_without_suffix: Path,
+    accuracies: Mapping[str, Sequence[float]] | None = None,
+) -> list[Path]:
+    """Write the figure as PNG and PDF, equal bytes for equal values, and return both paths.
+
+    ``series`` holds each penalty at ``steps``, under the names of `PENALTIES`.  The penalties are
+    drawn `normalised`, on a linear axis as in the paper and on a logarithmic one, which leaves out
+    values that are not positive.  ``switch`` is the step at which the warm-up ends.  ``accuracies``
+    in [0, 1], under the names of `ACCURACIES`, are drawn in a third panel.
+    """
+    with mpl.rc_context(STYLE):
+        figure = _draw_dynamics(normalised(series), steps, switch, accuracies or {})
+        files = {
+            "png": picture_bytes(figure),
+            "pdf": picture_bytes(figure, "pdf", CreationDate=None),
+        }
+    paths = []
+    for suffix, content in files.items():
+        path = path_without_suffix.with_name(f"{path_without_suffix.name}.{suffix}")
+        write_atomically(path, content)
+        paths.append(path)
+    return paths
+
+
+def _draw_dynamics(
+    series: Mapping[str, Sequence[float]],
+    steps: Sequence[int],
+    switch: int,
+    accuracies: Mapping[str, Sequence[float]],
+) -> Figure:
+    panels = 3 if accuracies else 2
+    size = (COLUMN_WIDTH, PANEL_HEIGHT * panels + LEGEND_HEIGHT)
+    figure = Figure(figsize=size, dpi=DPI, layout="constrained")
+    grid = figure.subplots(panels, 1, sharex=True)
+    linear, logarithmic = grid[0], grid[1]
+    for position, (name, look) in enumerate(PENALTIES.items()):
+        if name in series:
+            values = np.asarray(series[name])
+            _line(linear, steps, values, name, look, position)
+            _line(logarithmic, steps, np.where(values > 0, values, np.nan), name, look, position)
+    linear.set_ylabel("penalty / its maximum")
+    logarithmic.set_ylabel("the same, log scale")
+    logarithmic.set_yscale("log")
+    if accuracies:
+        _draw_accuracies(grid[2], steps, accuracies)
+    for axes in grid:
+        axes.axvline(switch, color="black", linestyle=":", linewidth=0.9, zorder=1)
+        without_frame(axes)
+        axes.margins(x=0.01)
+    left = switch - steps[0] > steps[-1] - switch
+    linear.annotate(
+        "end of warm-up", (switch, 1), (-3 if left else 3, 0), xycoords=("data", "axes fraction"),
+        textcoords="offset points", ha="right" if left else "left", va="top", fontsize=7,
+    )  # fmt: skip
+    grid[-1].set_xlabel("step")
+    lines, labels = linear.get_legend_handles_labels()
+    figure.legend(
+        lines, labels, loc="outside upper center", ncols=len(labels), frameon=False,
+        handlelength=2.6, columnspacing=0.9, handletextpad=0.4,
+    )  # fmt: skip
+    return figure
+
+
+def _draw_accuracies(
+    axes: Axes, steps: Sequence[int], accuracies: Mapping[str, Sequence[float]]
+) -> None:
+    for name, look in ACCURACIES.items():
+        if name in accuracies:
+            _line(axes, steps, 100 * np.asarray(accuracies[name]), name, look)
+    axes.axhline(100 * CEILING, color="black", linewidth=0.6, zorder=1)
+    axes.annotate(
+        f"{100 * CEILING:.0f}%: ceiling without colour", (1, 100 * CEILING), (0, 2),
+        xycoords=("axes fraction", "data"), textcoords="offset points", ha="right", fontsize=7,
+    )  # fmt: skip
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("accuracy (%)")
+    axes.legend(
+        loc="lower center", bbox_to_anchor=(0.5, 1), ncols=len(accuracies), frameon=False,
+        handlelength=2.6, borderpad=0.1,
+    )  # fmt: skip
+
+
+def _line(
+    axes: Axes, steps: Sequence[int], values: np.ndarray, name: str, look: Look, turn: int = 0
+) -> None:
+    apart = max(len(steps) // MARKERS, 1)
+    axes.plot(
+        steps, values, color=look.colour, linestyle=look.dashes, linewidth=look.width, label=name,
+        marker=look.marker, markersize=3.2, markeredgecolor="white", markeredgewidth=0.4,
+        # Offset the markers of different lines, so that none hides another.
+        markevery=(apart * turn // len(PENALTIES), apart),
+    )  # fmt: skip
+
+
+# In inches.  The heights below are in rows of names, from the axis downward.
+RANKS_WIDTH, ROW = 7.5, 0.25
+TITLE, DIFFERENCE, TICK, FIRST_BAR, BAR = -3.4, -1.8, 0.2, 0.7, 0.5
+# Room for names on each side of the axis, as a share of its length.
+SIDE = 0.3
+# The most numbers that fit on the axis.
+MOST_TICKS = 20
+
+
+def rank_picture(all_results: Sequence[SelectionResults]) -> str:
+    """Return the diagrams of several selectors below each other, as SVG that keeps text as text."""
+    out = io.StringIO()
+    # The same results give the same bytes.
+    with mpl.rc_context({"svg.hashsalt": "shiftproof", "svg.fonttype": "none"}):
+        rank_figure(all_results).savefig(
+            out, format="svg", bbox_inches="tight", metadata={"Date": None, "Creator": None}
+        )
+    return out.getvalue()
+
+
+def rank_figure(all_results: Sequence[SelectionResults]) -> Figure:
+    """Draw the diagrams, each as high as its names and notes need."""
+    panels = []
+    for results in all_results:
+        compared = compare_selected(results)
+        notes = list(_rank_notes(compared, results))
+        first_name = FIRST_BAR + BAR * len(compared.groups) + 0.5
+        end = first_name + (len(compared.mean_ranks) + 1) // 2
+        panels.append((results.selector.title, compared, notes, first_name, end))
+    heights = [end + len(notes) + 1 - TITLE for *_, notes, _, end in panels]
+    figure = Figure(figsize=(RANKS_WIDTH, ROW * sum(heights)))
+    grid = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)[:, 0]
+    figure.subplots_adjust(0, 0, 1, 1, hspace=0)
+    for axes, height, (title, compared, notes, first_name, end) in zip(
+        grid, heights, panels, strict=True
+    ):
+        last = len(compared.mean_ranks)
+        pad = SIDE * (last - 1)
+        axes.set_axis_off()
+        axes.set_xlim(1 - pad, last + pad)
+        axes.set_ylim(TITLE + height, TITLE)
+        axes.text(1 - pad, TITLE + 0.8, title, fontsize=11, weight="bold")
+        _draw_ranks(axes, compared, pad, first_name)
+        for line, text in enumerate(notes):
+            axes.text(1 - pad, end + 0.6 + line, text, va="center", fontsize=8)
+    return figure
+
+
+def _draw_ranks(axes: Axes, compared: RankComparison, pad: float, first_name: float) -> None:
+    """Draw an axis of ranks, bars that join groups, and the names on both sides."""
+    ranks, difference = compared.mean_ranks, compared.difference
+    last = len(ranks)
+    axes.plot([1, last], [0, 0], color="black", linewidth=1)
+    for rank in range(1, last + 1):
+        axes.plot([rank, rank], [-TICK, 0], color="black", linewidth=1)
+        if (rank - 1) % (1 + last // MOST_TICKS) == 0:
+            axes.text(rank, -TICK - 0.1, f"{rank}", ha="center", va="bottom", fontsize=8)
+    start = (1 + last - difference) / 2
+    end = start + difference
+    axes.plot([start, end], [DIFFERENCE] * 2, color="black", linewidth=1, marker="|")
+    text = f"critical difference {difference:.2f}"
+    axes.text(end + pad / 15, DIFFERENCE, text, va="center", fontsize=8)
+    for level, group in enumerate(compared.groups):
+        # A little wider than the group, so that its ends visibly belong to it.
+        reach = [ranks[group[0]] - pad / 40, ranks[group[-1]] + pad / 40]
+        at = FIRST_BAR + BAR * level
+        axes.plot(reach, [at, at], color="black", linewidth=3, solid_capstyle="butt")
+    half = (last + 1) // 2
+    names = list(ranks)
+    for position, name in enumerate([*names[:half], *reversed(names[half:])]):
+        left, mean = position < half, ranks[name]
+        at = first_name + (position if left else position - half)
+        edge = 1 - pad / 4 if left else last + pad / 4
+        axes.plot([mean, mean, edge], [0, at, at], color="black", linewidth=0.7)
+        title = algorithm_title(name)
+        axes.annotate(
+            f"{title}  {mean:.2f}" if left else f"{mean:.2f}  {title}",
+            (edge, at), (-4 if left else 4, 0), textcoords="offset points",
+            ha="right" if left else "left", va="center", fontsize=9,
+        )  # fmt: skip
+
+
+def _rank_notes(compared: RankComparison, results: SelectionResults) -> Iterator[str]:
+    """Yield notes that explain the picture, in lines that fit its width."""
+    p_value = "p < 0.0001" if compared.p_value < 0.0001 else f"p = {compared.p_value:.4f}"
+    yield (
+        f"Mean ranks by {results.measure} over {counted(compared.blocks, 'test domain')};"
+        f" rank 1 is the highest. Friedman's test: χ² = {compared.statistic:.1f}, {p_value}."
+    )
+    yield f"Bars join mean ranks that Nemenyi's test ({LEVEL:.0%}) does not tell apart."
+    yield ("Both tests take test domains as independent; those of one dataset share training data.")
+    lacking = [name for name in results.algorithms if name not in compared.mean_ranks]
+    if lacking:
+        without = counted(len(lacking), "algorithm")
+        yield f"{without} without a number on each test domain: not ranked."

@@ -75,13 +75,14 @@ def accuracy_table(config: RunConfig, record: Record) -> Table:
 def leave_one_out_table(config: RunConfig, scores: Sequence[AnyHeldOut]) -> Table:
     """Return one row per held-out domain; ``config`` is that of any of the runs."""
     numbers = any(isinstance(score, HeldOutNumbers) for score in scores)
+    other = " (a report has that of its in part, as DomainBed's tables do)" * (config.holdout > 0)
     columns = {
         "accuracy there": ("accuracy", "accuracy"),
         "AUROC": ("auroc", "auroc"),
         "commonest class": ("accuracy", "commonest_class"),
     }
     explained = (
-        f" Accuracy there: of all its samples{_other_accuracy(config)}. Commonest class: accuracy"
+        f" Accuracy there: of all its samples{other}. Commonest class: accuracy"
         " of always predicting it there."
     )
     if numbers:
@@ -189,11 +190,6 @@ def _estimate(estimate: Estimate | None) -> str:
     if estimate is None:
         return "–"
     return f"{score_text(estimate.value)} ({interval_text(estimate.low, estimate.high)})"
-
-
-def _other_accuracy(config: RunConfig) -> str:
-    """Say how the accuracy in reports differs, if it does."""
-    return " (a report has that of its in part, as DomainBed's tables do)" * (config.holdout > 0)
 
 
 def scored_model(config: RunConfig) -> str:

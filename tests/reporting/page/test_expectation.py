@@ -16,9 +16,9 @@ from _internals import (
     expectation_blocks,
     forest_plot,
     page_values,
+    prediction_panels,
     reliability,
     reliability_BOTTOM as BOTTOM,
-    reliability_panels,
     render_Source as Source,
     report_card,
 )
@@ -129,7 +129,7 @@ def test_calibrated_samples_lie_on_the_diagonal():
 
 def test_a_reliability_diagram_of_each_domain_and_of_all(made):
     own = made.held_out(WARDS)
-    panels = reliability_panels(own.expected)
+    panels = prediction_panels(own.expected)
     assert [panel.title for panel in panels.panels] == [POOLED, *WARDS]
     assert (panels.x_title, panels.y_title) == ("Probability of class b", "Share of class b")
     (first, *_) = reliability(own.expected.outputs["a"])

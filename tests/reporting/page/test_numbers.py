@@ -12,7 +12,7 @@ from _internals import (
     expectation_blocks,
     expectation_HeldOut as HeldOut,
     number_bins,
-    predicted_panels,
+    prediction_panels,
     report_card,
 )
 
@@ -49,7 +49,7 @@ def test_errors_are_label_less_prediction():
 
 
 def test_panels_share_square_axes(expected):
-    panels = predicted_panels(expected)
+    panels = prediction_panels(expected)
     assert [panel.title for panel in panels.panels] == [POOLED, "a", "b", "c"]
     (diagonal,) = panels.panels[0].lines
     assert diagonal.kind == "ideal"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from shiftproof.core.text import MINUS, counted, three_digits
 from shiftproof.inference.expected import Expected
@@ -57,79 +58,101 @@ def prediction_panels(
 ) -> Panels:
     """Plot labels over predictions in a panel of each domain and, of several, first of all rows.
 
-    With ``only``, draw just these domains; ``whole`` is the title of the panel of all rows.
+    Of classes, plot how often samples are as predicted over their probability.  With ``only``, draw
+    just these domains; ``whole`` is the title of the panel of all rows.
     """
-    draw = predicted_panels if expected.numbers else reliability_panels
-    return draw(expected, only, whole)
+    bins, chart = (_numbers if expected.numbers else _probabilities)(expected, only, whole)
+    x_name, y_name = chart.names
+    frame = Frame(chart.axis, chart.axis, SQUARE)
+    ends = (chart.axis.low, chart.axis.high)
+    ideal = Line("ideal", frame.path(zip(ends, ends, strict=True)))
+    panels, rows = [], []
+    for domain, of_domain in bins.items():
+        points = []
+        for x, y, low, high, samples in of_domain:
+            x_text, y_text, *interval = map(chart.text, (x, y, low, high))
+            tip = f"{domain}: {x_name} {x_text}, {y_name} {y_text} ({' to '.join(interval)})"
+            tip += f"\n{counted(samples, 'sample')}"
+            points.append(
+                Point(*frame.place(x, y), frame.place(x, low)[1], frame.place(x, high)[1], tip)
+            )
+            x_text, y_text, *interval = map(chart.in_table, (x, y, low, high))
+            rows.append(Row.of(domain, x_text, y_text, chart.between.join(interval), f"{samples}"))
+        pairs = "; ".join(f"{chart.text(x)} {y_name} {chart.text(y)}" for x, y, *_ in of_domain)
+        words = f"{chart.subject} in {domain}: {x_name} {pairs}"
+        panels.append(Panel(domain, words, [ideal], points=points))
+    columns = tuple(map(Column, (*chart.titles, chart.interval, "Samples")))
+    return Panels(
+        chart.title,
+        panels,
+        _across(len(bins)),
+        *chart.titles,
+        frame,
+        [("point", chart.points), ("ideal", chart.ideal)],
+        [chart.note],
+        Table("Bins", columns, tuple(rows), heads=("Held out",)),
+    )
 
 
-def reliability_panels(
-    expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
-) -> Panels:
-    """Plot how often samples are as predicted over their probability (see `prediction_panels`)."""
-    outputs = of_classes(expected.outputs, "a reliability diagram")
-    bins = {
-        domain: reliability(part, expected.level)
-        for domain, part in _with_whole(outputs, whole, only).items()
-    }
+class _Chart(NamedTuple):
+    """The axis and the words of a chart of labels over predictions."""
+
+    title: str
+    subject: str
+    titles: tuple[str, str]
+    names: tuple[str, str]
+    interval: str
+    points: str
+    ideal: str
+    note: str
+    axis: Axis
+    text: Callable[[float], str]
+    in_table: Callable[[float], str]
+    between: str
+
+
+_Bins = Mapping[str, Sequence[Bin | NumberBin]]
+
+
+def _probabilities(
+    expected: Expected, only: Sequence[str] | None, whole: str
+) -> tuple[_Bins, _Chart]:
+    outputs = _with_whole(expected.of_classes, whole, only)
+    bins = {domain: reliability(part, expected.level) for domain, part in outputs.items()}
     classes = expected.classes
     titles = ("Probability of the predicted class", "Share right")
     if next(iter(outputs.values())).probabilities.shape[1] == 2:
         known = len(classes) == 2 and len(classes[1]) < 12
         name = f"class {classes[1]}" if known else "second class"
         titles = (f"Probability of {name}", f"Share of {name}")
-    key = [
-        ("point", f"samples of a bin, interval of {expected.level:.0%}"),
-        ("ideal", "calibrated"),
-    ]
-    note = (
+    return bins, _Chart(
+        *("Reliability", "Reliability", titles, ("probability", "observed"), "Interval"),
+        f"samples of a bin, interval of {expected.level:.0%}",
+        "calibrated",
         "Samples are in ten equal bins by probability. Above the line they are as predicted more"
         " often than their probability says, below it less often. Bins of few samples have long"
-        " intervals."
-    )
-    axis = Axis(0.0, 1.0, (0.0, 0.5, 1.0))
-    table = _bins_table(bins, (*titles, "Interval", "Samples"), lambda value: f"{value:.3f}", "–")
-    names = ("Reliability", "probability", "observed")
-    panels = _bin_panels(bins, names, lambda value: f"{value:.2f}", axis)
-    return Panels(
-        "Reliability",
-        panels,
-        _across(len(bins)),
-        *titles,
-        Frame(axis, axis, SQUARE),
-        key,
-        [note],
-        table,
+        " intervals.",
+        Axis(0.0, 1.0, (0.0, 0.5, 1.0)),
+        "{:.2f}".format,
+        "{:.3f}".format,
+        "–",
     )
 
 
-def predicted_panels(
-    expected: Expected, only: Sequence[str] | None = None, whole: str = POOLED
-) -> Panels:
-    """Plot labels over predicted numbers, over equal axes (see `prediction_panels`)."""
+def _numbers(expected: Expected, only: Sequence[str] | None, whole: str) -> tuple[_Bins, _Chart]:
     outputs = _with_whole(expected.numbers, whole, only)
     bins = {domain: number_bins(part) for domain, part in outputs.items()}
     ends = [end for part in bins.values() for x, _, low, high, _ in part for end in (x, low, high)]
-    # Long tick labels side by side need room.
-    axis = Axis.over(ends, 2 if max(map(abs, ends)) >= LONG else 3)
-    key = [("point", f"mean label of a bin, and the range of {MOST} labels"),
-           ("ideal", "label = predicted")]  # fmt: skip
-    note = (
+    return bins, _Chart(
+        *("Predicted against true", "Labels", ("Predicted", "Label"), ("predicted", "label")),
+        f"{MOST} labels",
+        f"mean label of a bin, and the range of {MOST} labels",
+        "label = predicted",
         "Samples are in up to ten bins of equal size by their prediction. Above the line labels are"
-        " higher than predicted, below it lower."
-    )
-    titles = ("Predicted", "Label")
-    table = _bins_table(bins, (*titles, f"{MOST} labels", "Samples"), short_number, " to ")
-    panels = _bin_panels(bins, ("Labels", "predicted", "label"), short_number, axis)
-    return Panels(
-        "Predicted against true",
-        panels,
-        _across(len(bins)),
-        *titles,
-        Frame(axis, axis, SQUARE),
-        key,
-        [note],
-        table,
+        " higher than predicted, below it lower.",
+        # Long tick labels side by side need room.
+        Axis.over(ends, 2 if max(map(abs, ends)) >= LONG else 3),
+        *(short_number, short_number, " to "),
     )
 
 
@@ -141,48 +164,6 @@ def _with_whole(
         return dict(outputs)
     parts = {domain: part for domain, part in outputs.items() if only is None or domain in only}
     return {whole: pooled(list(outputs.values())), **parts}
-
-
-def _bins_table(
-    bins: Mapping[str, Sequence[Bin | NumberBin]],
-    titles: Sequence[str],
-    text: Callable[[float], str],
-    between: str,
-) -> Table:
-    rows = [
-        Row.of(domain, text(x), text(y), f"{text(low)}{between}{text(high)}", f"{samples}")
-        for domain, rows_of_domain in bins.items()
-        for x, y, low, high, samples in rows_of_domain
-    ]
-    return Table("Bins", tuple(map(Column, titles)), tuple(rows), heads=("Held out",))
-
-
-def _bin_panels(
-    bins: Mapping[str, Sequence[Bin | NumberBin]],
-    names: tuple[str, str, str],
-    text: Callable[[float], str],
-    axis: Axis,
-) -> list[Panel]:
-    """Return a panel of each domain; `names` are those of the chart, of x and of y."""
-    chart, x_name, y_name = names
-    frame = Frame(axis, axis, SQUARE)
-    ideal = Line("ideal", frame.path([(axis.low, axis.low), (axis.high, axis.high)]))
-    panels = []
-    for domain, of_domain in bins.items():
-        points = [
-            Point(
-                *frame.place(x, y),
-                frame.place(x, low)[1],
-                frame.place(x, high)[1],
-                f"{domain}: {x_name} {text(x)}, {y_name} {text(y)} ({text(low)} to {text(high)})"
-                f"\n{counted(samples, 'sample')}",
-            )
-            for x, y, low, high, samples in of_domain
-        ]
-        pairs = "; ".join(f"{text(x)} {y_name} {text(y)}" for x, y, *_ in of_domain)
-        words = f"{chart} in {domain}: {x_name} {pairs}"
-        panels.append(Panel(domain, words, [ideal], points=points))
-    return panels
 
 
 def _across(panels: int) -> int:
