@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from _internals import DataError, InvalidValue, Outputs, domain_sets, score_threshold
+from _internals import InvalidValue, Outputs, domain_sets, score_threshold
 
 
 def domain(rng: np.random.Generator, rows: int, shift: float) -> Outputs:
@@ -59,5 +59,3 @@ def test_sets_cover_rows_of_new_domains(level: float) -> None:
 def test_mistakes_are_said() -> None:
     with pytest.raises(InvalidValue, match="`sets` must be between 0 and 1"):
         score_threshold([scored(0.1)], 90)
-    with pytest.raises(DataError, match="another number of classes"):
-        domain_sets([scored(0.1)], np.ones((2, 3)) / 3, 0.4)

@@ -14,8 +14,8 @@ of its members.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Protocol, get_type_hints
 
 import numpy as np
 
@@ -62,16 +62,11 @@ class Member:
     seconds: float = field(default=0.0, compare=False)
 
 
-_MEMBER = {
-    "name": str,
-    "variant": str,
-    "weight": float,
-    "temperature": float,
-    "risk": float | None,
-    "accuracy": float | None,
-    "r2": float | None,
-    "kind": str,
-    "estimator": Mapping[str, Any],
+# What is stored of a member beside its arrays.
+_DESCRIBED = ("name", "variant", "weight", "temperature", "risk", "accuracy")
+_STORED = {
+    **{name: kind for name, kind in get_type_hints(Member).items() if name in _DESCRIBED},
+    **{"r2": float | None, "kind": str, "estimator": Mapping[str, Any]},
 }
 
 
@@ -105,9 +100,11 @@ class Ensemble:
 
     def described(self) -> list[dict[str, Any]]:
         """Return each member's description and weight as JSON values, without model and time."""
-        names = [part.name for part in fields(Member) if part.name not in ("model", "seconds")]
         titles = {} if self.classes else {"accuracy": "r2"}
-        return [{titles.get(n, n): getattr(member, n) for n in names} for member in self.members]
+        return [
+            {titles.get(name, name): getattr(member, name) for name in _DESCRIBED}
+            for member in self.members
+        ]
 
     def timings(self) -> dict[str, float]:
         """Return each member's time in seconds; empty for a loaded model."""
@@ -156,7 +153,7 @@ class Ensemble:
         score = "accuracy" if classes else "r2"
         for number, stored in enumerate(described["members"]):
             where = f"ensemble.members[{number}]"
-            conform_fields(stored, _MEMBER, where, {"accuracy", "r2", "estimator"} - {score})
+            conform_fields(stored, _STORED, where, {"accuracy", "r2", "estimator"} - {score})
             kind, parts = stored["kind"], under(f"{number}.", arrays)
             if kind == ESTIMATOR:
                 from shiftproof.learners.estimator import EstimatorModel
@@ -170,9 +167,8 @@ class Ensemble:
                 require(kind in (FOREST, BOOSTING), f"{where}.kind is unknown")
                 model = TreeModel.from_arrays(parts, sizes, boosted=kind == BOOSTING)
             require((len(model.classes) > 0) == (classes > 0), f"{where} has no classes")
-            names = ("name", "variant", "weight", "temperature", "risk")
-            about = {name: stored[name] for name in names}
-            members.append(Member(**about, accuracy=stored[score], model=model))
+            about = {**stored, "accuracy": stored[score]}
+            members.append(Member(**{name: about[name] for name in _DESCRIBED}, model=model))
         temperatures = [described["temperature"], *(member.temperature for member in members)]
         require(all(0.01 <= one <= 100 for one in temperatures), "a temperature is not valid")
         weights = [member.weight for member in members]
