@@ -26,7 +26,7 @@ import torch
 from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue, UnknownName
-from shiftproof.core.space import Regime, draw, resolve, specs
+from shiftproof.core.space import SPEC, Regime, draw, resolve, specs
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.learners.algorithms.erm import ERM
@@ -94,7 +94,7 @@ def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
     frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
     require(frozen, "Hparams is not a frozen dataclass")
     for field in dataclasses.fields(declared):
-        require("setting" in field.metadata, f"{field.name} is not declared by hparam(…)")
+        require(SPEC in field.metadata, f"{field.name} is not declared by hparam(…)")
     for spec in specs(declared).values():
         require(spec.help.strip() != "", f"{spec.name} has no help text")
     for regime in get_args(Regime):
