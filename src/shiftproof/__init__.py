@@ -79,8 +79,8 @@ __all__ = sorted([*_HOMES, "__version__"])
 class LazyPackage(ModuleType):
     """A package that imports its public names when they are first used.
 
-    Importing a submodule binds its name in the package.  Where a public name is the same, as
-    `train` in `shiftproof.api` is, it stays what it is.
+    Importing a submodule binds its name in the package.  A public name of the same name stays what
+    it is.
     """
 
     _HOMES: dict[str, str]

@@ -13,7 +13,6 @@ from _internals import OTHER_NAMES, DataError, InvalidValue, UnknownName, app, h
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 import shiftproof
-from shiftproof import api
 
 COLUMNS: dict[str, Any] = {"label": "ill", "domain": "ward"}
 # Commands that print or prepare something, and have no result that a program would use.
@@ -35,14 +34,14 @@ def numbers(wards: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> An
 
 def test_every_command_is_a_function() -> None:
     commands = {name.replace("-", "_") for name in app.commands} - FOR_PEOPLE
-    assert commands <= set(api.__all__)
+    assert commands <= set(shiftproof.__all__)
 
 
 @pytest.mark.parametrize("name", ["predict", "evaluate", "export"])
 def test_the_function_has_the_options_of_the_command(name: str) -> None:
     options = {own.name for own in app.commands[name].params} - PRINTING
     python = {other: name for name, others in OTHER_NAMES.items() for other in others}
-    taken = set(inspect.signature(getattr(api, name)).parameters)
+    taken = set(inspect.signature(getattr(shiftproof, name)).parameters)
     assert {own if own in taken else python[own] for own in options} <= taken
 
 

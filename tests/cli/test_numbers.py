@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from _internals import half_width
 
-from shiftproof import api
+import shiftproof as api
 
 CITIES = ("bath", "hull", "leeds", "york")
 

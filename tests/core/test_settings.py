@@ -30,7 +30,6 @@ from _internals import (
 )
 
 import shiftproof
-from shiftproof import api
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,7 @@ def options(command: str) -> dict[str, click.Parameter]:
     "command", ["study", "train", "expect", "diagnose", "sweep", "features", "predict", "evaluate"]
 )
 def test_every_command_has_every_setting_of_its_function(command: str) -> None:
-    function = inspect.signature(getattr(api, command)).parameters
+    function = inspect.signature(getattr(shiftproof, command)).parameters
     python_only = {"observer", "progress"}
     positional = {"data", "model", "out"}
     missing = set(function) - set(options(command)) - python_only - positional

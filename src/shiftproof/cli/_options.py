@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -32,6 +33,12 @@ class AsJson(Settings):
     """Whether to print JSON."""
 
     as_json: bool = setting(False, flag, "Print the result as JSON.", option="json")
+
+    def print_json(self, result: Mapping[str, Any]) -> bool:
+        """Print a result as JSON if the user asked for it, and return whether this is so."""
+        if self.as_json:
+            print(json.dumps(result, ensure_ascii=False))
+        return self.as_json
 
 
 class Argument(click.Argument):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
+import shiftproof
 from shiftproof.api.settings import LoadModelSettings
 from shiftproof.cli._options import RUN, Argument, AsJson, command
 from shiftproof.cli.preflight import check_model
@@ -29,13 +29,11 @@ def compare_sites(run: str, data: str, settings: CompareOptions) -> None:
     was off on held-out training domains.
     """
     check_model(run, data)
-    from shiftproof import api
     from shiftproof.reporting.adaptation import comparison_lines
 
-    model = api.load_model(run, **settings.given(LoadModelSettings))
-    found = api.compare_sites(model, data)
-    if settings.as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+    model = shiftproof.load_model(run, **settings.given(LoadModelSettings))
+    found = shiftproof.compare_sites(model, data)
+    if settings.print_json(found.to_dict()):
         return
     for line in comparison_lines(found, model.classes):
         print(line)

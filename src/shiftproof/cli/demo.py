@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,10 +33,13 @@ def demo(settings: DemoOptions) -> None:
     from shiftproof.reporting.demo import demo_sentence, demo_table, write_demo
     from shiftproof.sweeps.demo import CEILING, run_demo
 
-    seed, as_json = settings.seed, settings.as_json
+    seed = settings.seed
     folder = settings.out / f"seed-{seed}"
     done = run_demo(
-        seed, folder, lambda name: ProgressBar(name.upper(), quiet=as_json), settings.device
+        seed,
+        folder,
+        lambda name: ProgressBar(name.upper(), quiet=settings.as_json),
+        settings.device,
     )
     name, last = done.last
     if last.status == "stopped":
@@ -48,16 +50,15 @@ def demo(settings: DemoOptions) -> None:
     picture, page = write_demo(done, folder)
     accuracies = done.accuracies
     seconds = {name: result.seconds for name, result in done.results.items()}
-    if as_json:
-        outcome = {
-            "seed": seed,
-            **{n: {**vars(a), "seconds": round(seconds[n], 2)} for n, a in accuracies.items()},
-            "ceiling": CEILING,
-            "seconds": round(sum(seconds.values()), 2),
-            "picture": str(picture),
-            "page": str(page),
-        }
-        print(json.dumps(outcome))
+    outcome = {
+        "seed": seed,
+        **{n: {**vars(a), "seconds": round(seconds[n], 2)} for n, a in accuracies.items()},
+        "ceiling": CEILING,
+        "seconds": round(sum(seconds.values()), 2),
+        "picture": str(picture),
+        "page": str(page),
+    }
+    if settings.print_json(outcome):
         return
     console = Console()
     console.print(demo_table(accuracies, seconds, seed))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import shutil
 from collections.abc import Mapping, Sequence
@@ -11,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import shiftproof
 from shiftproof.api.settings import DiagnoseSettings
 from shiftproof.cli._options import DATA, AsJson, Quiet, command as command_of
 from shiftproof.cli.messages import in_options, option_words
@@ -49,17 +49,16 @@ def diagnose(data: str, settings: DiagnoseOptions) -> None:
     """Measure which shifts the data has and where they are, and recommend what to train."""
     check_data(data, settings)
 
-    from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.reporting.pictures import check_picture
 
-    picture, out, as_json = settings.picture, settings.out, settings.as_json
+    picture, out = settings.picture, settings.out
     if picture is not None:
         check_picture(picture)  # before anything is measured
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
-    with LoadingBar(quiet=settings.quiet or as_json) as progress:
-        measured = api.diagnose(data, **settings.but(progress=progress).given(DiagnoseSettings))
+    with LoadingBar(quiet=settings.quiet or settings.as_json) as progress:
+        measured = shiftproof.diagnose(data, progress=progress, **settings.given(DiagnoseSettings))
     # In the order of the settings of data.
     given = DataSettings(**settings.given(DataSettings)).given()
     given |= _network(measured.frozen, settings)
@@ -73,9 +72,8 @@ def diagnose(data: str, settings: DiagnoseOptions) -> None:
         measured.picture(picture)
     if out is not None:
         measured.save(out)
-    if as_json:
-        shown = {**measured.to_dict(), "picture": None if picture is None else str(picture)}
-        print(json.dumps(shown, ensure_ascii=False, allow_nan=False))
+    drawn = None if picture is None else str(picture)
+    if settings.print_json({**measured.to_dict(), "picture": drawn}):
         return
     width = max(60, min(shutil.get_terminal_size((100, 24)).columns, 120))
     print(in_options(measured.to_text(width, details=settings.details)), end="")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 import click
 
+import shiftproof
 from shiftproof.api.settings import EvaluateSettings
 from shiftproof.cli._options import RUN, Argument, AsJson, Quiet, command
 from shiftproof.cli.messages import in_options
@@ -38,16 +38,16 @@ def evaluate(run: str, data: str, settings: EvaluateOptions) -> None:
     check_model(run, data)
     from rich.console import Console
 
-    from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.reporting.terminal import evaluation_tables
 
     with LoadingBar(quiet=settings.quiet or settings.as_json) as progress:
-        found = api.evaluate(run, data, **settings.but(progress=progress).given(EvaluateSettings))
+        found = shiftproof.evaluate(
+            run, data, progress=progress, **settings.given(EvaluateSettings)
+        )
     for note in found.notes:
         click.echo(f"note: {in_options(note)}", err=True)
-    if settings.as_json:
-        print(json.dumps(found.to_dict(), ensure_ascii=False))
+    if settings.print_json(found.to_dict()):
         return
     for table in evaluation_tables(found.domains, found.model.standardized):
         Console().print(table)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import shiftproof
 from shiftproof.api.settings import ExpectSettings, RangeSettings, TrainEachSettings
 from shiftproof.cli._options import Argument, AsJson, Quiet, command
 from shiftproof.cli.preflight import check_data, for_each_label
@@ -40,7 +40,6 @@ def expect(data: str, settings: ExpectOptions) -> None:
         check_data(data, settings)
     from rich.console import Console
 
-    from shiftproof import api
     from shiftproof.api.held_out import held_out_in_folder
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import check_asked, sentences
@@ -51,13 +50,12 @@ def expect(data: str, settings: ExpectOptions) -> None:
     if held_out_in_folder(data) is None:
         check_asked(settings.metric, settings.level, settings.at_least)  # before training
         with ProgressBar(quiet=settings.quiet) as observer:
-            training = settings.but(observer=observer).given(TrainEachSettings)
-            each = api.train_each(data, **training)
+            training = settings.given(TrainEachSettings)
+            each = shiftproof.train_each(data, observer=observer, **training)
         exit_unless_finished(each.runs, each=True)
         asked = settings.given(RangeSettings)
-    expected = api.expect(each, **asked)
-    if settings.as_json:
-        print(json.dumps(expected.to_dict(), ensure_ascii=False))
+    expected = shiftproof.expect(each, **asked)
+    if settings.print_json(expected.to_dict()):
         return
     Console().print(forest_table(expected))
     print(*sentences(expected), sep="\n")

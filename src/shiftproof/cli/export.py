@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import shiftproof
 from shiftproof.api.settings import TrustSettings
 from shiftproof.cli._options import RUN, command
 from shiftproof.core.settings import path, setting, text
@@ -30,9 +31,7 @@ def export(run: str, settings: ExportOptions) -> None:
     """
     from rich.console import Console
 
-    from shiftproof import api
-
     with Console(stderr=True).status(f"exporting to {settings.to}"):
-        written = api.export(run, settings.to, settings.out, trust=settings.trust)
+        written = shiftproof.export(run, settings.to, settings.out, trust=settings.trust)
     beside = written.with_suffix(".json")
     print(f"the model is in {written}; {beside} describes its inputs and outputs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import shiftproof
 from shiftproof.api.settings import FeaturesSettings
 from shiftproof.cli._options import DATA, Quiet, command
 from shiftproof.cli.preflight import check_data
@@ -32,11 +33,10 @@ def features(data: str, settings: FeaturesOptions) -> None:
     """
     check_data(data, settings)
 
-    from shiftproof import api
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.reporting.terminal import dataset_summary
 
     with LoadingBar(quiet=settings.quiet) as progress:
-        given = settings.but(progress=progress).given(FeaturesSettings)
-        written = api.features(data, settings.out, **given)
+        given = settings.given(FeaturesSettings)
+        written = shiftproof.features(data, settings.out, progress=progress, **given)
     print(f"{settings.out}: {dataset_summary(written)}")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+import shiftproof
 from shiftproof.api.settings import PredictSettings
 from shiftproof.cli._options import RUN, Argument, Quiet, command
 from shiftproof.cli.messages import in_options
@@ -43,7 +44,6 @@ def predict(run: str, data: str, settings: PredictOptions) -> None:
     predictions are unreliable.
     """
     check_model(run, data)
-    from shiftproof import api
     from shiftproof.api.predict import check_asked, checked_out
     from shiftproof.cli.progress import LoadingBar
     from shiftproof.reporting.adaptation import adaptation_lines
@@ -53,7 +53,9 @@ def predict(run: str, data: str, settings: PredictOptions) -> None:
         checked_out(out, data)
     check_asked(settings)
     with LoadingBar(quiet=settings.quiet) as progress:
-        predicted = api.predict(run, data, **settings.but(progress=progress).given(PredictSettings))
+        predicted = shiftproof.predict(
+            run, data, progress=progress, **settings.given(PredictSettings)
+        )
     for note in predicted.notes:
         click.echo(f"note: {in_options(note)}", err=True)
     if out is None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
+import shiftproof
 from shiftproof.api.settings import RecalibrateSettings
 from shiftproof.cli._options import RUN, Argument, AsJson, command
 from shiftproof.cli.preflight import check_model
@@ -32,13 +32,11 @@ def recalibrate(run: str, data: str, settings: RecalibrateOptions) -> None:
     site: its scores say nothing about other sites.
     """
     check_model(run, data)
-    from shiftproof import api
     from shiftproof.reporting.adaptation import recalibration_lines
 
-    found = api.recalibrate(run, data, **settings.given(RecalibrateSettings))
+    found = shiftproof.recalibrate(run, data, **settings.given(RecalibrateSettings))
     written = None if settings.out is None else found.model.save(settings.out)
-    if settings.as_json:
-        print(json.dumps(found.result.to_dict(), ensure_ascii=False))
+    if settings.print_json(found.result.to_dict()):
         return
     for line in recalibration_lines(found.result):
         print(line)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+import shiftproof
 from shiftproof.api.settings import StudySettings
 from shiftproof.cli._options import DATA, Quiet, command
 from shiftproof.cli.messages import in_options
@@ -44,11 +45,10 @@ def study(data: str, settings: StudyOptions) -> None:
     if not settings.quiet:
         click.echo(f"reading {data}", err=True)  # printed before the imports, which take seconds
 
-    from shiftproof import api
     from shiftproof.cli.study_progress import StudyProgress
 
     with StudyProgress(quiet=settings.quiet) as observer:
-        found = api.study(data, **settings.but(observer=observer).given(StudySettings))
+        found = shiftproof.study(data, observer=observer, **settings.given(StudySettings))
     _show(found, data, show_page=not settings.no_open)
     exit_unless_finished(found.runs, each=True)
 

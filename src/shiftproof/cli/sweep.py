@@ -44,7 +44,7 @@ def sweep(data: tuple[str, ...], settings: SweepOptions) -> None:
     from shiftproof.cli.sweep_progress import SweepProgress
 
     with SweepProgress(quiet=settings.quiet, dry_run=settings.dry_run) as progress:
-        done = run(data, **settings.but(observer=progress).given(SweepSettings))
+        done = run(data, observer=progress, **settings.given(SweepSettings))
     if done.status in CODES:
         raise click.exceptions.Exit(CODES[done.status])
     if not settings.dry_run:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import click
 
+import shiftproof
 from shiftproof.api.settings import AtLeastSettings, TrainEachSettings, TrainSettings
 from shiftproof.cli._options import DATA, AsJson, Quiet, command
 from shiftproof.cli.preflight import check_data, for_each_label
@@ -46,7 +46,6 @@ def train(data: str, settings: TrainOptions) -> None:
 
     from rich.console import Console
 
-    from shiftproof import api
     from shiftproof.cli.progress import ProgressBar
     from shiftproof.inference.expected import check_asked, sentences
     from shiftproof.reporting.terminal import (
@@ -57,7 +56,7 @@ def train(data: str, settings: TrainOptions) -> None:
         scored_weights,
     )
 
-    held_out, at_least, as_json = settings.test_domains, settings.at_least, settings.as_json
+    held_out, at_least = settings.test_domains, settings.at_least
     each = EACH in held_out
     if each and held_out != (EACH,):
         raise InvalidValue(
@@ -68,16 +67,15 @@ def train(data: str, settings: TrainOptions) -> None:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
         check_asked(settings.metric, at_least=at_least)  # before training
     with ProgressBar(quiet=settings.quiet) as observer:
-        settings = settings.but(observer=observer)
         if each:
-            table = api.train_each(data, **settings.given(TrainEachSettings))
+            table = shiftproof.train_each(
+                data, observer=observer, **settings.given(TrainEachSettings)
+            )
             runs, outcome = table.runs, table.to_dict(at_least)
         else:
-            run = api.train(data, **settings.given(TrainSettings))
+            run = shiftproof.train(data, observer=observer, **settings.given(TrainSettings))
             runs, outcome = (run,), run.to_dict()
-    if as_json:
-        print(json.dumps(outcome, ensure_ascii=False))
-    elif any(run.status != "finished" for run in runs):
+    if settings.print_json(outcome) or any(run.status != "finished" for run in runs):
         pass  # `exit_unless_finished` prints the status
     elif each:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
@@ -96,7 +94,7 @@ def train(data: str, settings: TrainOptions) -> None:
         if scored := scored_weights(run.metrics):
             print(f"scored: {scored}")
         print(f"{counted(run.step, 'step')} in {run.seconds:.1f} s; the run is in {run.folder}")
-    if not as_json and (members := members_table(runs)) is not None:
+    if not settings.as_json and (members := members_table(runs)) is not None:
         Console().print(members)
     exit_unless_finished(runs, each=each)
 

@@ -23,35 +23,24 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-# Names in other libraries, and ours for the same thing.
-ELSEWHERE = {
-    "learning_rate": "lr",
-    "learningrate": "lr",
-    "eta": "lr",
-    "batchsize": "batch_size",
-    "bs": "batch_size",
-    "wd": "weight_decay",
-    "l2": "weight_decay",
-    "n_estimators": "trees",
-    "num_trees": "trees",
-    "min_samples_leaf": "smallest_leaf",
-    "alpha": "penalty",
-    "c": "penalty",
-    "logistic": "linear",
-    "logistic_regression": "linear",
-    "random_forest": "forest",
-    "randomforest": "forest",
-    "xgboost": "boosting",
-    "lightgbm": "boosting",
-    "gbm": "boosting",
-    "mlp": "erm",
-    "erm++": "erm-plus-plus",
-    "auc": "auroc",
-    "roc_auc": "auroc",
-    "logloss": "log_loss",
-    "cross_entropy": "log_loss",
-    "ap": "average_precision",
+# Our names, with those of other libraries for the same thing.
+_ELSEWHERE = {
+    "lr": "learning_rate learningrate eta",
+    "batch_size": "batchsize bs",
+    "weight_decay": "wd l2",
+    "trees": "n_estimators num_trees",
+    "smallest_leaf": "min_samples_leaf",
+    "penalty": "alpha c",
+    "linear": "logistic logistic_regression",
+    "forest": "random_forest randomforest",
+    "boosting": "xgboost lightgbm gbm",
+    "erm": "mlp",
+    "erm-plus-plus": "erm++",
+    "auroc": "auc roc_auc",
+    "log_loss": "logloss cross_entropy",
+    "average_precision": "ap",
 }
+OURS = {name: ours for ours, names in _ELSEWHERE.items() for name in names.split()}
 # Optional packages, and the extra that installs each.
 EXTRAS = {
     "torch": "torch",
@@ -130,7 +119,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     "did you mean 'erm-plus-plus'?"
     """
     known = list(known)
-    if (same := ELSEWHERE.get(name.lower().replace("-", "_"))) in known:
+    if (same := OURS.get(name.lower().replace("-", "_"))) in known:
         return f"did you mean {same!r}?"
     by_lower = {candidate.lower(): candidate for candidate in known}
     # Swapped letters are the most common typing error, and difflib rates them low.

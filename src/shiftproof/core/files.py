@@ -137,7 +137,7 @@ def read_json(path: Path, required: Collection[str] = (), remedy: str = "") -> d
     """
     value = read_json_if_any(path, required, remedy)
     if value is None:
-        raise DataError(_damaged(path, required, remedy))
+        raise _damaged(path, required, remedy)
     return value
 
 
@@ -154,14 +154,14 @@ def read_json_if_any(
     if isinstance(value, dict):
         value = current(value, Path(path).name, path)
     if not isinstance(value, dict) or not set(required) <= value.keys():
-        raise DataError(_damaged(path, required, remedy))
+        raise _damaged(path, required, remedy)
     return value
 
 
-def _damaged(path: str | Path, required: Collection[str], remedy: str) -> str:
+def _damaged(path: str | Path, required: Collection[str], remedy: str) -> DataError:
     keys = f" with {', '.join(required)}" if required else ""
-    message = f"{path} is missing or damaged: expected a JSON object{keys}"
-    return "; ".join(filter(None, (message, remedy)))
+    advice = f"; {remedy}" if remedy else ""
+    return DataError(f"{path} is missing or damaged: expected a JSON object{keys}{advice}")
 
 
 def file_hash(path: Path, algorithm: str = "sha256") -> str:

@@ -21,7 +21,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -83,6 +83,10 @@ class Choice:
 Distribution = Float | Int | Choice
 
 
+# The key of the specification in the metadata of a field.
+SPEC = "hparam"
+
+
 class Setting(NamedTuple):
     """A default and, if the protocol searches over the hyper-parameter, a distribution."""
 
@@ -92,17 +96,17 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True)
 class HparamSpec:
-    """Everything declared about one hyper-parameter."""
+    """Everything declared about one hyper-parameter; its field gives the name, type and words."""
 
-    name: str
-    type: type
-    words: tuple[str, ...]
     setting: Setting
     regimes: Mapping[Regime, Setting]
     within: tuple[float, float] | None
     choices: tuple[Scalar, ...] | Callable[[], tuple[Scalar, ...]] | None
     unit: str
     help: str
+    name: str = ""
+    type: type = float
+    words: tuple[str, ...] = ()
 
     def at(self, regime: Regime) -> Setting:
         """Return the default and distribution for one regime."""
@@ -146,15 +150,9 @@ def hparam(
 
     `unit="steps"` means that the value counts updates and is scaled in a shorter run.
     """
-    declared = {
-        "setting": Setting(default, distribution),
-        "regimes": {regime: Setting(*setting) for regime, setting in (regimes or {}).items()},
-        "within": within,
-        "choices": choices,
-        "unit": unit,
-        "help": help,
-    }
-    field: T = dataclasses.field(default=default, metadata=types.MappingProxyType(declared))
+    by_regime = {regime: Setting(*setting) for regime, setting in (regimes or {}).items()}
+    spec = HparamSpec(Setting(default, distribution), by_regime, within, choices, unit, help)
+    field: T = dataclasses.field(default=default, metadata=types.MappingProxyType({SPEC: spec}))
     return field
 
 
@@ -168,12 +166,17 @@ def specs(hparams: type) -> dict[str, HparamSpec]:
 
 @functools.cache
 def _specs(hparams: type) -> dict[str, HparamSpec]:
+    # A declared type is a basic type, and perhaps the words that are allowed instead.
     hints = typing.get_type_hints(hparams)
-    found = {}
+    declared: dict[str, HparamSpec] = {}
     for field in dataclasses.fields(hparams):
-        kind, words = _kind_and_words(hints[field.name])
-        found[field.name] = HparamSpec(name=field.name, type=kind, words=words, **field.metadata)
-    return found
+        hint = hints[field.name]
+        alternatives = typing.get_args(hint) or (hint,)
+        words = tuple(word for part in alternatives for word in typing.get_args(part))
+        (kind,) = (part for part in alternatives if not typing.get_args(part))
+        spec: HparamSpec = field.metadata[SPEC]
+        declared[field.name] = dataclasses.replace(spec, name=field.name, type=kind, words=words)
+    return declared
 
 
 def resolve(
@@ -215,11 +218,3 @@ def draw(
         rng = np.random.RandomState(seed_hash(seed, published_names.get(name, name)))
         drawn[name] = default if distribution is None else distribution.sample(rng)
     return drawn
-
-
-def _kind_and_words(hint: Any) -> tuple[type, tuple[str, ...]]:
-    """Split a declared type into a basic type and the words allowed instead."""
-    alternatives = typing.get_args(hint) or (hint,)
-    words = tuple(word for each in alternatives for word in typing.get_args(each))
-    (kind,) = (each for each in alternatives if not typing.get_args(each))
-    return kind, words

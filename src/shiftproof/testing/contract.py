@@ -29,7 +29,7 @@ import torch
 from torch import Tensor
 
 from shiftproof.core.errors import ShiftproofError
-from shiftproof.core.space import Regime, draw, resolve, specs
+from shiftproof.core.space import SPEC, Regime, draw, resolve, specs
 from shiftproof.data import DomainDataset
 from shiftproof.learners.algorithms import ALGORITHMS, ERM, Algorithm
 from shiftproof.learners.base import Family
@@ -105,7 +105,7 @@ def check_hparams(name: str, hparams: Hparams = DEFAULTS) -> None:
     frozen = getattr(vars(declared).get("__dataclass_params__"), "frozen", False)
     require(frozen, "Hparams is not a frozen dataclass")
     for field in dataclasses.fields(declared):
-        require("setting" in field.metadata, f"{field.name} is not declared by hparam(…)")
+        require(SPEC in field.metadata, f"{field.name} is not declared by hparam(…)")
     for spec in specs(declared).values():
         require(spec.help.strip() != "", f"{spec.name} has no help text")
     for regime in get_args(Regime):
