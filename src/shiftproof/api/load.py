@@ -31,6 +31,7 @@ def load(data: Data, settings: LoadSettings) -> DomainDataset:
             frame (pandas, polars, pyarrow, …); the arrays `(x, y, domain)`; or a
             `DomainDataset`, which is returned unchanged.
     """
+    given = settings.all_options()
     request = DataRequest(name_of(data), **settings.given(DataSettings))
     if isinstance(data, str | os.PathLike):
         return request.load(settings.seed, settings.progress or silent)
@@ -39,7 +40,7 @@ def load(data: Data, settings: LoadSettings) -> DomainDataset:
             raise InvalidValue("`image` is for manifests that are files; write the table to one")
         return request.table(data, TABLE)
     request.refuse_columns(f"`data` is a {type(data).__name__}")
-    if request.all_options():
+    if given:
         raise InvalidValue("`options` and `image_size` are for files, tables and dataset names")
     if isinstance(data, tuple):
         return from_arrays(*data, task=settings.task)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import urlencode
 
 import numpy as np
 
@@ -53,9 +52,8 @@ class Source:
         >>> Source.google_drive("1a-b", "set.zip").url
         'https://drive.usercontent.google.com/download?id=1a-b&export=download&confirm=t'
         """
-        query = urlencode({"id": file_id, "export": "download", "confirm": "t"})
-        url = f"https://drive.usercontent.google.com/download?{query}"
-        return cls(url, filename, md5=md5)
+        host = "https://drive.usercontent.google.com"
+        return cls(f"{host}/download?id={file_id}&export=download&confirm=t", filename, md5=md5)
 
     @property
     def known_hash(self) -> str | None:

@@ -24,7 +24,7 @@ from shiftproof.data.images.index import scan
 from shiftproof.data.tables.preprocessing import FittedColumns
 from shiftproof.data.tables.read import as_table, is_frame
 from shiftproof.data.tables.vectors import check_widths
-from shiftproof.data.within_domain import are_categorical, standardized_by_site
+from shiftproof.data.within_domain import standardized_by_site
 
 
 class ReadyInputs(np.ndarray):
@@ -118,8 +118,8 @@ class TableForm(InputForm):
 
     def within_sites(self, cells: np.ndarray, sites: Sequence[str] | None) -> ReadyInputs:
         """Standardise the cells of each site separately and convert them to model inputs."""
-        categorical = are_categorical(self.columns.columns)
-        standard = standardized_by_site(cells, sites, categorical, self.standardize)
+        categories = self.columns.columns.are_categories
+        standard = standardized_by_site(cells, sites, categories, self.standardize)
         return as_ready(self._ready(standard))
 
     def _ready(self, cells: np.ndarray) -> np.ndarray:

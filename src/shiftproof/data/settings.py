@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shiftproof.core.errors import InvalidValue
+from shiftproof.core.errors import InvalidValue, nearest
 from shiftproof.core.settings import (
     Names,
     Settings,
@@ -20,11 +20,17 @@ from shiftproof.core.settings import (
 )
 from shiftproof.core.types import CLASSIFICATION, REGRESSION
 
+# How dates become domains, and the word for unchanged values.
+PERIODS = ("year", "quarter", "month")
+VALUE = "value"
+
 
 def _by(value: Any) -> str:
-    from shiftproof.data.tables.domain_column import checked_by  # imports NumPy
-
-    return checked_by(str(value))
+    how = str(value)
+    if how not in (*PERIODS, VALUE) and not how.isdigit():
+        known = nearest(how, (*PERIODS, VALUE))
+        raise InvalidValue(f"`by` {how!r} is unknown; {known} or give a number of bins")
+    return how
 
 
 def _label(value: Any) -> str:

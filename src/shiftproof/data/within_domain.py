@@ -28,7 +28,7 @@ from shiftproof.core.standardize import ADAPTATION, DOMAIN, NONE, WHITEN, checke
 from shiftproof.core.text import counted
 from shiftproof.data.base import DomainDataset
 from shiftproof.data.domain import Domain, as_float_rows
-from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Columns, Scaled, statistics
+from shiftproof.data.tables.preprocessing import FEWEST_ROWS, Scaled, statistics
 
 # The site name of rows whose site is not given.
 NEW_SITE = "new site"
@@ -100,14 +100,9 @@ def standardized_by_site(
 
 def categorical_columns(dataset: DomainDataset) -> np.ndarray:
     """Return a mask [d] of the columns of a dataset that hold category codes."""
-    if isinstance(dataset.preparation, Columns):
-        return are_categorical(dataset.preparation)
-    return np.zeros(dataset.input_shape[0], dtype=bool)
-
-
-def are_categorical(columns: Columns) -> np.ndarray:
-    """Return a mask [d] of the columns of a table that hold category codes."""
-    return np.array([column.kind == "category" for column in columns.columns], dtype=bool)
+    if dataset.preparation is None:
+        return np.zeros(dataset.input_shape[0], dtype=bool)
+    return dataset.preparation.are_categories
 
 
 def within_domains(dataset: DomainDataset, how: str) -> DomainDataset:

@@ -56,22 +56,18 @@ class MNISTM(ImageBenchmark):
         listed: list[LabelledPath] = []
         for part in PARTS:
             root = folder_with([f"{part}_labels.txt"], folders)
-            if root is not None:
-                listed += _listed(root, part)
+            if root is None:
+                continue
+            file = root / f"{part}_labels.txt"
+            for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
+                image, _, digit = line.rpartition(" ")
+                if digit not in DIGITS or not image or Path(image).name != image:
+                    raise DataError(
+                        f"line {number} of {file} is not a file name and a digit: {line[:60]!r}"
+                    )
+                path = root / part / image
+                listed.append(LabelledPath(path, digit, BLENDED, f"{part}-{image}"))
         return listed_images(listed, cls.name, progress)
-
-
-def _listed(root: Path, part: str) -> list[LabelledPath]:
-    file = root / f"{part}_labels.txt"
-    images = []
-    for number, line in enumerate(file.read_text("utf-8", "replace").splitlines(), 1):
-        image, _, digit = line.rpartition(" ")
-        if digit not in DIGITS or not image or Path(image).name != image:
-            raise DataError(
-                f"line {number} of {file} is not a file name and a digit: {line[:60]!r}"
-            )
-        images.append(LabelledPath(root / part / image, digit, BLENDED, f"{part}-{image}"))
-    return images
 
 
 SCANNED = "usps"

@@ -22,12 +22,11 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from shiftproof.core.errors import DataError, InvalidValue, nearest
+from shiftproof.core.errors import DataError, InvalidValue
 from shiftproof.core.text import counted, quoted
+from shiftproof.data.settings import PERIODS, VALUE
 from shiftproof.data.tables.cell_types import Cells, cells_of
 
-PERIODS = ("year", "quarter", "month")
-VALUE = "value"
 POOLED = "other"
 JOINT = " · "
 # More than MANY distinct numbers, a quarter of them in fewer than RARE rows, require `by`.
@@ -66,15 +65,6 @@ def _require_domains(column: Cells, table: str) -> None:
             f" numbers, {ordered[0]} to {ordered[-1]}, {rare} of them in fewer than {RARE} rows;"
             ' set `by="value"` if each number is a domain, or `by=5` to group them into 5 bins'
         )
-
-
-def checked_by(by: str) -> str:
-    """Return `by`, or raise if it is unknown."""
-    if by not in (*PERIODS, VALUE) and not by.isdigit():
-        raise InvalidValue(
-            f"`by` {by!r} is unknown; {nearest(by, (*PERIODS, VALUE))} or give a number of bins"
-        )
-    return by
 
 
 def _by(column: Cells, table: str, by: str | int | None) -> list[str | None]:

@@ -141,6 +141,11 @@ class Columns:
     columns: tuple[Column, ...]
     missing_indicators: bool = False
 
+    @property
+    def are_categories(self) -> np.ndarray:
+        """A mask [columns] of the columns that hold category codes."""
+        return np.array([column.kind == "category" for column in self.columns], dtype=bool)
+
     def encode(self, frame: Any, table: str = "the table") -> np.ndarray:
         """Encode the cells of a table as float64 [rows, columns].
 
