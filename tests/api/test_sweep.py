@@ -50,7 +50,7 @@ def test_class_weights_are_those_of_every_run(table, tmp_path):
     plain = sweep(table, "erm", **SMALL, **where).plan
     plan = sweep(table, "erm", class_weight="balanced", **SMALL, **where).plan
     assert {job.config.class_weight for job in plan.jobs} == {"balanced"}
-    assert plan.settings == {**plain.settings, "class weight": "balanced"}
+    assert plan.settings == {**plain.settings, "class_weight": "balanced"}
     with pytest.raises(UnknownName, match="balanced"):
         sweep(table, "erm", class_weight="balancd", **SMALL, **where)
 
