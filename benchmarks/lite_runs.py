@@ -21,7 +21,7 @@ from benchmarks.figure import Figure
 from shiftproof.core.errors import InvalidValue
 from shiftproof.data import DomainDataset
 from shiftproof.sweeps.jobs import Frozen, Job, SweepData, Variant, sweep_data
-from shiftproof.sweeps.plan import combined, plan
+from shiftproof.sweeps.plan import Block, combined, plan
 from shiftproof.sweeps.presets import preset_named
 from shiftproof.sweeps.selection import SELECTORS
 from shiftproof.training.evaluation_sets import batches_of
@@ -95,10 +95,8 @@ def _jobs(data: SweepData, dataset: DomainDataset) -> dict[str, Job]:
     """Return one run per algorithm as a sweep plans it, with default hyper-parameters."""
     needs = combined([SELECTORS.get(name).needs for name in ("training-domain", "oracle")])
     variants = [Variant.plain(name) for name in ALGORITHMS]
-    jobs = plan(
-        data, {0: dataset}, variants, preset_named(PRESET), hparams_seeds=[0], needs=needs,
-        test_domains=[TEST_DOMAIN], device="cpu",
-    )  # fmt: skip
+    block = Block(data, variants, needs, draws=[0], trials=1, test_domains=[TEST_DOMAIN])
+    jobs = plan(block, {0: dataset}, preset_named(PRESET), device="cpu")
     return {job.config.algorithm: job for job in jobs}
 
 

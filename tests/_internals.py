@@ -262,7 +262,7 @@ _NAMES = {
     ),
     "sweeps.executors.run_files": "Mailbox",
     "sweeps.jobs": "DatasetCache Job SweepData Variant algorithm_names variants_of",
-    "sweeps.plan": "choose_hparams job_seed plan",
+    "sweeps.plan": "Block choose_hparams job_seed plan",
     "sweeps.presets": "PRESETS preset_named",
     "sweeps.read_runs": "read_archive read_planned_runs read_sweep write_archive",
     "sweeps.results": "Evaluation OutputShift Run",

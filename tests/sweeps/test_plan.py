@@ -8,6 +8,7 @@ import torch
 from _internals import (
     PRESETS,
     SELECTORS,
+    Block,
     DataRequest,
     InvalidValue,
     Needs,
@@ -43,16 +44,9 @@ def planned(
     variants=None, data=None,
 ):  # fmt: skip
     loaded = {trial: data or dataset(domains, trial) for trial in range(trials)}
+    rows = variants or [*map(Variant.plain, algorithms)]
     return list(
-        plan(
-            DATA,
-            loaded,
-            variants or [*map(Variant.plain, algorithms)],
-            PRESETS[preset],
-            hparams_seeds=range(draws),
-            needs=needs,
-            test_domains=test_domains,
-        )
+        plan(Block(DATA, rows, needs, range(draws), trials, test_domains), loaded, PRESETS[preset])
     )
 
 

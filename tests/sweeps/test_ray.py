@@ -319,14 +319,12 @@ def test_images_are_read_where_the_run_is(tmp_path, monkeypatch):
 
 
 def jobs_of(dataset):
-    from _internals import Needs, plan
+    from _internals import Block, Needs, plan
 
     data = SweepData("toy", DataRequest("toy"))
     tiny = replace(PRESETS["lite"], backbones={"large-image": "mlp"})
     needs = Needs(("test-in",))
-    return list(
-        plan(data, {0: dataset}, [Variant.plain("erm")], tiny, hparams_seeds=[0], needs=needs)
-    )
+    return list(plan(Block(data, [Variant.plain("erm")], needs, [0], 1), {0: dataset}, tiny))
 
 
 # --- on this machine --------------------------------------------------------------------------

@@ -1,22 +1,23 @@
 """How a sweep stands, event by event, without any process."""
 
-import json
 from dataclasses import replace
 
 import pytest
 import torch
 from _internals import (
     PRESETS,
+    Block,
+    DataError,
     DataRequest,
     Event,
     Needs,
-    Standing,
     SweepData,
     SweepFolder,
     Tracker,
     Variant,
     core_cores as resources,
     plan,
+    sweep_status,
 )
 
 from shiftproof import Domain, DomainDataset
@@ -29,14 +30,7 @@ def jobs():
     data = SweepData("toy", DataRequest("toy"))
     needs = Needs(("test-in",))
     return list(
-        plan(
-            data,
-            {0: dataset},
-            [Variant.plain("erm")],
-            PRESETS["lite"],
-            hparams_seeds=[0],
-            needs=needs,
-        )
+        plan(Block(data, [Variant.plain("erm")], needs, [0], 1), {0: dataset}, PRESETS["lite"])
     )
 
 
@@ -96,13 +90,13 @@ def test_a_stopped_run_is_neither_done_nor_lost(jobs, folder):
 
 def test_another_terminal_sees_the_same(jobs, folder):
     tracker = Tracker(jobs, folder, lambda job: 10.0, 1, lambda standing: None)
-    assert folder.read_status() is None
+    with pytest.raises(DataError, match="has not started"):
+        sweep_status(folder.path)
     tracker(Event("ended", jobs[0], 1001, "finished", seconds=20.0, accuracy={"a/in": 0.5}))
-    told = folder.read_status()
-    assert told["alive"]
-    assert Standing.from_json(json.loads(json.dumps(told))) == tracker.standing
+    status = sweep_status(folder.path)
+    assert status == (tracker.standing, True)
     tracker.end()
-    assert not folder.read_status()["alive"]
+    assert not sweep_status(folder.path).running
 
 
 @pytest.mark.parametrize(

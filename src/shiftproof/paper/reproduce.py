@@ -14,17 +14,12 @@ from shiftproof.paper.studies import Block, Choice, Findings, Study
 from shiftproof.paper.table2 import Table2
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.jobs import Frozen, Variant, sweep_data
+from shiftproof.sweeps.plan import Block as SweepBlock
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.read_runs import read_sweep
 from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.store import SweepFolder
-from shiftproof.sweeps.sweep import (
-    Block as SweepBlock,
-    SweepObserver,
-    SweepResult,
-    plan_blocks,
-    run_sweep,
-)
+from shiftproof.sweeps.sweep import SweepObserver, SweepResult, plan_blocks, run_sweep
 
 # In the order of the paper.  The running times are not made from runs: see `paper.running_time`.
 STUDIES: dict[str, type[Study]] = {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from shiftproof.core.errors import InvalidValue
@@ -19,60 +21,65 @@ from shiftproof.training.config import NO_NETWORK, RunConfig
 from shiftproof.training.configure import configure
 
 
-def plan(
-    data: SweepData,
-    trials: Mapping[int, DomainDataset],
-    variants: Sequence[Variant],
-    preset: Preset,
-    *,
-    hparams_seeds: Sequence[int],
-    needs: Needs,
-    test_domains: Sequence[str] = (),
-    **common: Any,
-) -> Iterator[Job]:
-    """Yield the jobs of one dataset, variant by variant.
+@dataclass(frozen=True)
+class Block:
+    """Runs on one dataset: variants × held-out domains × draws × trials.
 
-    ``trials`` maps trial seeds to data.  Only what the selectors read, ``needs``, is run and
-    evaluated.  ``test_domains`` are the domains to hold out, by default each in turn.  ``common``
-    are keywords of `configure` that apply to every run, such as ``device``.
+    ``draws`` are hyper-parameter seeds.  ``test_domains`` are the domains to hold out, by default
+    each in turn.
     """
+
+    data: SweepData
+    variants: Sequence[Variant]
+    needs: Needs
+    draws: Sequence[int]
+    trials: int
+    test_domains: Sequence[str] = ()
+
+
+def plan(
+    block: Block, loaded: Mapping[int, DomainDataset], preset: Preset, **common: Any
+) -> Iterator[Job]:
+    """Yield the jobs of a block, variant by variant.
+
+    ``loaded`` maps trial seeds to data.  Only what the selectors read is run and evaluated.
+    ``common`` are keywords of `configure` that apply to every run, such as ``device``.
+    """
+    needs = block.needs
     rows: dict[str, str] = {}
-    for variant in variants:
+    for variant, (trial_seed, dataset) in product(block.variants, loaded.items()):
         algorithm = variant.algorithm
-        for trial_seed, dataset in trials.items():
-            backbone = preset.backbones.get(dataset.regime, dataset.backbone)
-            if ALGORITHMS.get(algorithm).exact:
-                backbone = NO_NETWORK
-            every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
-            for tests in test_sets(dataset, needs, test_domains):
-                for hparams_seed in hparams_seeds:
-                    drawn = choose_hparams(
-                        algorithm, backbone, dataset.regime, preset, hparams_seed, trial_seed
-                    )
-                    config = configure(
-                        dataset,
-                        algorithm,
-                        test_domains=[dataset.domain_names[index] for index in tests],
-                        backbone=backbone or None,
-                        hparams={**drawn, **variant.hparams},
-                        steps=preset.steps,
-                        eval_every=every,
-                        evaluate=needs.evaluate if len(tests) == 1 else needs.evaluate_pairs,
-                        holdout=preset.holdout,
-                        seed=job_seed(data.name, algorithm, tests, hparams_seed, trial_seed),
-                        data_seed=trial_seed,
-                        augment_validation=preset.augment_validation and not dataset.frozen,
-                        fewest_training_domains=1 if len(tests) > 1 else 2,
-                        **common,
-                    )
-                    _check_fit(config, dataset, preset)
-                    job = Job(
-                        data, config, dataset.domain_names, hparams_seed, trial_seed, variant.name
-                    )
-                    # A run has one folder, which belongs to one row of the tables.
-                    if (row := rows.setdefault(job.id, job.variant)) != job.variant:
-                        raise InvalidValue(f"{row} and {job.title} are the same run; leave one out")
-                    yield job
+        backbone = preset.backbones.get(dataset.regime, dataset.backbone)
+        if ALGORITHMS.get(algorithm).exact:
+            backbone = NO_NETWORK
+        every = preset.eval_every(dataset.eval_every) if needs.every_step else 0
+        for tests, draw_seed in product(test_sets(dataset, needs, block.test_domains), block.draws):
+            drawn = choose_hparams(
+                algorithm, backbone, dataset.regime, preset, draw_seed, trial_seed
+            )
+            config = configure(
+                dataset,
+                algorithm,
+                test_domains=[dataset.domain_names[index] for index in tests],
+                backbone=backbone or None,
+                hparams={**drawn, **variant.hparams},
+                steps=preset.steps,
+                eval_every=every,
+                evaluate=needs.evaluate if len(tests) == 1 else needs.evaluate_pairs,
+                holdout=preset.holdout,
+                seed=job_seed(block.data.name, algorithm, tests, draw_seed, trial_seed),
+                data_seed=trial_seed,
+                augment_validation=preset.augment_validation and not dataset.frozen,
+                fewest_training_domains=1 if len(tests) > 1 else 2,
+                **common,
+            )
+            _check_fit(config, dataset, preset)
+            names = dataset.domain_names
+            job = Job(block.data, config, names, draw_seed, trial_seed, variant.name)
+            # A run has one folder, which belongs to one row of the tables.
+            if (row := rows.setdefault(job.id, job.variant)) != job.variant:
+                raise InvalidValue(f"{row} and {job.title} are the same run; leave one out")
+            yield job
 
 
 def combined(needs: Sequence[Needs]) -> Needs:

@@ -121,15 +121,6 @@ class SweepFolder:
         """Write the status of the sweep for other processes to read."""
         write_json(self.path / "status.json", {**status, "time": time.time()})
 
-    def read_status(self) -> dict[str, Any] | None:
-        """Return the last status of the sweep; ``alive`` says whether its driver is running."""
-        path = self.path / "status.json"
-        if not path.exists():
-            return None
-        status = read_json(path)
-        recently = time.time() - float(status.get("time", 0)) < SILENCE
-        return {**status, "alive": recently and not status.get("ended", False)}
-
     def _claim_settings(self, settings: dict[str, Any]) -> None:
         path = self.path / "sweep.json"
         if not path.exists():
@@ -213,13 +204,12 @@ class Status(NamedTuple):
 
 def sweep_status(folder: Path) -> Status:
     """Return the status of the sweep in a folder; works from any process."""
-    try:
-        status = SweepFolder(folder).read_status() if folder.is_dir() else None
-        result = status and Status(Standing.from_json(status), status["alive"])
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise DataError(
-            f"{folder / 'status.json'} is damaged; run the sweep again to rewrite it"
-        ) from error
-    if not result:
+    path = folder / "status.json"
+    if not path.exists():
         raise DataError(f"{folder} holds no sweep, or one that has not started")
-    return result
+    try:
+        status = read_json(path)
+        recent = time.time() - float(status.get("time", 0)) < SILENCE
+        return Status(Standing.from_json(status), recent and not status.get("ended", False))
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise DataError(f"{path} is damaged; run the sweep again to rewrite it") from error

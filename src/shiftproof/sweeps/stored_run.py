@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from shiftproof.core.errors import DataError
@@ -97,7 +96,7 @@ def run_of(
     records: Sequence[Record],
     status: str,
     seconds: float | None = None,
-    environment: Mapping[str, Any] = MappingProxyType({}),
+    environment: Mapping[str, Any] | None = None,
     failure: str = "",
 ) -> Run:
     """Return a run under the names in its job, or in its settings if it has no job."""
@@ -121,7 +120,7 @@ def run_of(
         folder,
         config,
         seconds,
-        environment,
+        environment or {},
         failure,
         records,
     )

@@ -17,7 +17,7 @@ from shiftproof.sweeps.estimate import Cost, measure
 from shiftproof.sweeps.executors.base import Executor
 from shiftproof.sweeps.executors.local import LocalExecutor
 from shiftproof.sweeps.jobs import DatasetCache, Job, SweepData, Variant
-from shiftproof.sweeps.plan import check_interval, check_parts, chosen_draws, combined, plan
+from shiftproof.sweeps.plan import Block, check_interval, check_parts, chosen_draws, combined, plan
 from shiftproof.sweeps.presets import Preset
 from shiftproof.sweeps.selection import SELECTORS, Needs
 from shiftproof.sweeps.store import Failure, Standing, SweepFolder
@@ -98,22 +98,6 @@ class SweepObserver:
         """Called when no run is left, or the sweep was stopped."""
 
 
-@dataclass(frozen=True)
-class Block:
-    """Runs on one dataset: variants × held-out domains × draws × trials.
-
-    ``draws`` are hyper-parameter seeds.  ``test_domains`` are the domains to hold out, by default
-    each in turn.
-    """
-
-    data: SweepData
-    variants: Sequence[Variant]
-    needs: Needs
-    draws: Sequence[int]
-    trials: int
-    test_domains: Sequence[str] = ()
-
-
 def make_plan(
     sets: Sequence[SweepData],
     variants: Sequence[Variant],
@@ -174,17 +158,7 @@ def plan_blocks(
     cache = DatasetCache()
     for block in blocks:
         loaded = {trial: block.data.load(trial, progress) for trial in range(block.trials)}
-        jobs = plan(
-            block.data,
-            loaded,
-            block.variants,
-            preset,
-            hparams_seeds=block.draws,
-            needs=block.needs,
-            test_domains=block.test_domains,
-            **common,
-        )
-        planned.append(list(jobs))
+        planned.append([*plan(block, loaded, preset, **common)])
         cache.keep(block.data, 0, loaded[0])
     costs: dict[tuple[str, str], Cost] = {}
     for block, jobs_of_block in zip(blocks, planned, strict=True):

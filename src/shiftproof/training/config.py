@@ -104,20 +104,15 @@ class RunConfig:
 
     def task(self, dataset: DomainDataset) -> Task:
         """Return the task of the training domains; `dataset` must have its labels as loaded."""
-        return Task(
-            dataset.input_shape,
-            len(dataset.classes),
-            len(dataset.domains) - len(self.test_domains),
-            dataset.regime,
-            self.loss,
-            *(self._units(dataset) if dataset.target else ()),
-        )
-
-    def _units(self, dataset: DomainDataset) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Return the standard units of the training labels."""
-        splits = self.training_splits(dataset)
-        labels = [d.label_array[splits[d.name].in_] for d in dataset.domains if d.name in splits]
-        return standard_units(labels, training_weights(dataset, splits, self.class_weight))
+        units: tuple[tuple[float, ...], ...] = ()
+        if dataset.target:
+            splits = self.training_splits(dataset)
+            pairs = [(d, splits[d.name].in_) for d in dataset.domains if d.name in splits]
+            weights = training_weights(dataset, splits, self.class_weight)
+            units = standard_units([domain.label_array[rows] for domain, rows in pairs], weights)
+        shape, classes, regime = dataset.input_shape, len(dataset.classes), dataset.regime
+        domains = len(dataset.domains) - len(self.test_domains)
+        return Task(shape, classes, domains, regime, self.loss, *units)
 
     def splits(self, dataset: DomainDataset) -> list[Split]:
         """Return the *in* and *out* part of each domain, in order."""

@@ -116,9 +116,12 @@ _KINDS: dict[str, Any] = {
     "weights": Mapping[str, Any],
     "shift": Mapping[str, Any],
 }
-_SHIFT = {"classes": int} | dict.fromkeys(
-    ("label_entropy", "concept", "covariate"), Mapping[str, float]
-)
+_AMOUNT = dict.fromkeys(("value", "low", "high", "p_value"), float)
+_SHIFT = {
+    "classes": int,
+    "label_entropy": Mapping[str, float],
+    **dict.fromkeys(("concept", "covariate"), _AMOUNT),
+}
 # Steps below this can be read by other programs and placed in a chart.
 _LARGEST_STEP = 2**63
 # Accuracies of weighted samples are sums with rounding errors.
@@ -140,16 +143,8 @@ def check_record(record: Any) -> None:
         lowest, highest = _LIMITS[name]
         if not all(lowest <= value <= highest for value in record[name].values()):
             raise ValueError(f"{name} of step {step} has values out of range")
-    _check_shift(record.get("shift"))
-
-
-def _check_shift(shift: Mapping[str, Any] | None) -> None:
-    if not shift:
-        return
+    shift: Mapping[str, Any] = record.get("shift") or {}
     if "untested" in shift:
         conform(shift["untested"], str, "shift.untested")
-        return
-    for name, kind in _SHIFT.items():
-        conform(shift.get(name), kind, f"shift.{name}")
-    for name, key in (("concept", "value"), ("concept", "p_value"), ("covariate", "value")):
-        conform(shift[name].get(key), float, f"shift.{name}.{key}")
+    elif shift:
+        conform(shift, _SHIFT, "shift")

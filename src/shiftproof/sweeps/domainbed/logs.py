@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -192,7 +192,7 @@ def _logged(folder: Path, key: RunKey, records: list[Record], cut: bool) -> Logg
         evaluations=_evaluations(records, len(domains)),
         folder=folder,
         config=config,
-        marks=tuple(_marks(records, cut)),
+        marks=_marks(records, cut),
     )
     diverged = isinstance(loss, float) and not math.isfinite(loss)
     done = (folder / "done").exists()
@@ -254,20 +254,17 @@ def _evaluations(records: Sequence[Record], domains: int) -> tuple[Evaluation, .
     )
 
 
-def _marks(records: Sequence[Record], cut: bool) -> Iterator[Mark]:
-    if cut:
-        yield Mark(CUT, 1)
-    if outside := sum(map(_count_outside, records)):
-        yield Mark(OUTSIDE, outside)
-    if odd := sum(map(_has_odd_value, records)):
-        yield Mark(NOT_FINITE, odd)
-
-
-def _count_outside(record: Record) -> int:
-    """Return how many accuracies of a record are numbers outside [0, 1]."""
-    domains = range(_count_domains(record))
-    values = [record.get(f"env{at}_{part}_acc") for at in domains for part in ("in", "out")]
-    return sum(_is_number(value) and _share(value) is None for value in values)
+def _marks(records: Sequence[Record], cut: bool) -> tuple[Mark, ...]:
+    """Return what a reader should know about the log of a run."""
+    accuracies = [
+        record.get(f"env{at}_{part}_acc")
+        for record in records
+        for at in range(_count_domains(record))
+        for part in ("in", "out")
+    ]
+    outside = sum(_is_number(value) and _share(value) is None for value in accuracies)
+    counts = {CUT: int(cut), OUTSIDE: outside, NOT_FINITE: sum(map(_has_odd_value, records))}
+    return tuple(Mark(text, count) for text, count in counts.items() if count)
 
 
 def _share(value: Any) -> float | None:

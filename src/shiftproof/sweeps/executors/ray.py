@@ -33,14 +33,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import ray
 import torch
-from ray import ObjectRef
-from ray.exceptions import (
-    NodeDiedError,
-    ObjectLostError,
-    RayError,
-    RayTaskError,
-    TaskCancelledError,
-)
+from ray import ObjectRef, exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from torch import Tensor
 
@@ -48,6 +41,7 @@ import shiftproof
 from shiftproof.core.cores import cores
 from shiftproof.core.errors import InvalidValue, RunConflict
 from shiftproof.data import DATASETS, DomainDataset
+from shiftproof.sweeps.executors import run_files
 from shiftproof.sweeps.executors.base import (
     POLL_SECONDS,
     Event,
@@ -60,14 +54,7 @@ from shiftproof.sweeps.executors.base import (
     run_jobs,
     without_signals,
 )
-from shiftproof.sweeps.executors.run_files import (
-    ChangedFiles,
-    Files,
-    Mailbox,
-    pack,
-    scratch,
-    unpack,
-)
+from shiftproof.sweeps.executors.run_files import Files, pack, scratch, unpack
 from shiftproof.sweeps.jobs import DatasetCache, Job
 from shiftproof.sweeps.store import SweepFolder
 from shiftproof.training.loop import RunResult, train
@@ -198,7 +185,7 @@ class FileSender(StepReporter):
         super().__init__(self._send)
         self._mailbox = mailbox
         self._attempt = attempt
-        self._changed = ChangedFiles(run)
+        self._changed = run_files.ChangedFiles(run)
         self._sent = mailbox.deliver.remote(attempt, 0, {})
 
     def record(self, record: Record) -> None:
@@ -320,11 +307,9 @@ class _RayTasks(WorkerPool):
         self, folder: SweepFolder, share: Share, asked: int | None, checkpoint_seconds: float
     ) -> None:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
-        self._mailbox: Any = (
-            ray.remote(Mailbox)
-            .options(num_cpus=0, scheduling_strategy=here, max_restarts=-1, max_task_retries=-1)
-            .remote()
-        )
+        options: dict[str, Any] = {"max_restarts": -1, "max_task_retries": -1, "num_cpus": 0}
+        mailbox = ray.remote(run_files.Mailbox).options(scheduling_strategy=here, **options)
+        self._mailbox: Any = mailbox.remote()
         # No retries by Ray, which would restart a lost run from the beginning; we resume it.
         self._remote = ray.remote(run_there).options(
             num_cpus=share.cpus, num_gpus=share.gpus, memory=share.memory or None, max_retries=0
@@ -439,12 +424,12 @@ def _result(task: ObjectRef[Any], job: Job) -> tuple[Event, Files]:
     try:
         result: tuple[Event, Files] = ray.get(task)
         return result
-    except TaskCancelledError:
+    except exceptions.TaskCancelledError:
         return Event("ended", job, status="stopped"), {}
-    except RayTaskError as error:
+    except exceptions.RayTaskError as error:
         return failure(job, error.cause if isinstance(error.cause, Exception) else error), {}
-    except (NodeDiedError, ObjectLostError) as error:
+    except (exceptions.NodeDiedError, exceptions.ObjectLostError) as error:
         status, reason = "lost", str(error)
-    except RayError as error:
+    except exceptions.RayError as error:
         status, reason = "died", str(error)
     return Event("failed", job, status=status, reason=" ".join(reason.split())), {}
