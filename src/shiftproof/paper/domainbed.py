@@ -44,7 +44,7 @@ class ProtocolStudy(Study):
 
     def selectors_of(self, choice: Choice) -> tuple[str, ...]:
         """Return the requested selectors, or the study's own."""
-        return choice.selectors or self.selectors[choice.scale]
+        return choice.selection or self.selectors[choice.scale]
 
     def blocks(self, choice: Choice) -> list[Block]:
         """Return the runs of each dataset; runs that several tables share are listed once."""
@@ -59,8 +59,8 @@ class ProtocolStudy(Study):
                 name,
                 choice.of_rows(list(rows[name].values()), printed),
                 needs,
-                choice.draws or self.draws[choice.scale],
-                choice.trials or self.trials[choice.scale],
+                choice.n_hparams or self.draws[choice.scale],
+                choice.runs or self.trials[choice.scale],
                 choice.test_domains,
             )
             for name in choice.of_datasets(list(rows))
