@@ -35,7 +35,7 @@ def test_hyper_parameters_are_those_that_were_selected():
 
 
 def test_lite_is_smaller_and_shares_no_run_with_full():
-    (block,) = Table1().blocks(Choice(scale="lite", algorithms=("IGA", "IDM"), trials=2))
+    (block,) = Table1().blocks(Choice(scale="lite", rows=("IGA", "IDM"), runs=2))
     assert [v.hparams["hidden"] for v in block.variants] == [128, 128]
     assert block.trials == 2
     preset = Table1().preset("lite")
@@ -52,7 +52,7 @@ def test_the_figure_is_the_first_run_of_idm_in_the_table():
 
 def test_a_row_that_is_not_there():
     with pytest.raises(UnknownName, match="'VREx'; did you mean 'V-REx'"):
-        Table1().blocks(Choice(algorithms=("VREx",)))
+        Table1().blocks(Choice(rows=("VREx",)))
 
 
 def runs_of(make_run, row, *trials):

@@ -189,7 +189,7 @@ def like_the_paper(make_run, shift, trials=(0,)):
 
 
 def tables_of(runs):
-    choice = Choice(selectors=("oracle",))
+    choice = Choice(selection=("oracle",))
     return {t.name: t for t in STUDIES["table2"]().find(runs, choice).comparisons}
 
 
@@ -270,7 +270,7 @@ def test_a_row_of_fewer_draws_than_the_others_is_not_compared(make_run):
     assert rows["ERM"][3].difference == pytest.approx(50 - 57.8)
     assert rows["IDM"][2].ours.mean == 50
     assert [cell.difference for cell in rows["IDM"]] == [None] * 4
-    summary = STUDIES["table2"]().find(runs, Choice(selectors=("oracle",))).comparisons[0]
+    summary = STUDIES["table2"]().find(runs, Choice(selection=("oracle",))).comparisons[0]
     rows = {row.name: row.cells for row in summary.rows}
     assert rows["ERM"][0].difference == pytest.approx(50 - 57.8)
     assert rows["IDM"][0].ours.mean == pytest.approx(50)
@@ -279,7 +279,7 @@ def test_a_row_of_fewer_draws_than_the_others_is_not_compared(make_run):
 
 def test_the_paper_says_nothing_of_another_selector(make_run):
     runs = draws_of(make_run, "idm", 20)
-    choice = Choice(selectors=("training-domain",))
+    choice = Choice(selection=("training-domain",))
     (table,) = STUDIES["ablation-pdm"]().find(runs, choice).comparisons
     assert "training-domain" in table.title
     assert all(cell.paper is None for row in table.rows for cell in row.cells)

@@ -63,5 +63,5 @@ def test_a_stand_in_without_runs_is_an_error(run):
 
 @pytest.mark.parametrize("name", ["IDM", "idm", "Idm"])
 def test_rows_are_named_with_capitals_or_without(name):
-    (block,) = STUDIES["ablation-pdm"]().blocks(Choice(algorithms=(name,)))
+    (block,) = STUDIES["ablation-pdm"]().blocks(Choice(rows=(name,)))
     assert [row.name for row in block.variants] == ["idm"]

@@ -197,10 +197,9 @@ class Report:
 
     def _page_path(self) -> Path:
         first = self.paths[0]
-        if (first.parent / STUDY).is_file():
-            return first.parent / "report.html"
-        if first.is_dir():
-            return first / "report.html"
+        in_study = (first.parent / STUDY).is_file()
+        if in_study or first.is_dir():
+            return (first.parent if in_study else first) / "report.html"
         return first.with_name(first.name.removesuffix(".gz").removesuffix(".jsonl") + ".html")
 
     def __repr__(self) -> str:
@@ -247,7 +246,8 @@ def report(
         METRICS.checked(metric)
     if not folders:
         raise InvalidValue("`folders` must name at least one folder or file")
-    paths = tuple(_held_out_of_study(Path(folder)) for folder in folders)
+    # Of a study, only the runs with held-out domains are read.
+    paths = tuple(p / HELD_OUT if (p / STUDY).is_file() else p for p in map(Path, folders))
     runs = read_sweep(*paths, pooled=as_domainbed)
     return report_of(runs, paths, selection, baseline, as_domainbed, metric)
 
@@ -301,11 +301,6 @@ def _selected(
                 if (selected := aggregate(runs, selector, expected)).has_numbers
             ]
     return results or [aggregate(runs, selector, expected) for selector in selectors]
-
-
-def _held_out_of_study(folder: Path) -> Path:
-    """Return the folder of the runs with held-out domains if this is a study, or the folder."""
-    return folder / HELD_OUT if (folder / STUDY).is_file() else folder
 
 
 def write_records(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> int:

@@ -118,15 +118,9 @@ def reproduce(name: str, settings: ReproduceOptions) -> None:
     from shiftproof.sweeps.executors import open_executor
     from shiftproof.sweeps.jobs import Frozen
 
+    given = settings.given()
     choice = Choice(
-        scale="full" if settings.scale == "full" else "lite",
-        datasets=settings.datasets,
-        algorithms=settings.rows,
-        test_domains=tuple(settings.test_domains),
-        draws=settings.n_hparams,
-        trials=settings.runs,
-        selectors=settings.selection,
-        data=settings.data or {},
+        **{field: given[field] for field in Choice.__dataclass_fields__ if field in given}
     )
     study = CLASSES[name]()
     study.blocks(choice)  # raises for a misspelt name before anything is loaded

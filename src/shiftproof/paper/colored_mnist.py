@@ -91,7 +91,7 @@ class Table1(Study):
                 # Needed at each evaluation, for the curves.
                 Needs(("train-in", "test-in", "extra")),
                 draws=1,
-                trials=choice.trials or RUNS[choice.scale],
+                trials=choice.runs or RUNS[choice.scale],
                 test_domains=(REVERSED_DOMAIN,),
             )
         ]
@@ -143,7 +143,7 @@ class Figure1(Table1):
 
     def blocks(self, choice: Choice) -> list[Block]:
         """Return IDM's first run."""
-        only = replace(choice, algorithms=("IDM",), trials=choice.trials or 1)
+        only = replace(choice, rows=("IDM",), runs=choice.runs or 1)
         return super().blocks(only)
 
     def find(self, outcomes: Sequence[Run], choice: Choice) -> Findings:

@@ -14,7 +14,7 @@ from shiftproof.sweeps.jobs import Variant
 from shiftproof.sweeps.plan import combined
 from shiftproof.sweeps.presets import Preset, preset_named
 from shiftproof.sweeps.results import Run
-from shiftproof.sweeps.selection import SELECTORS, Needs
+from shiftproof.sweeps.selection import SELECTORS
 
 PRESETS: dict[Scale, str] = {"full": "domainbed", "lite": "lite"}
 
@@ -30,10 +30,7 @@ class Part(NamedTuple):
 class ProtocolStudy(Study):
     """Tables of accuracies on held-out domains, selected by ``selectors``."""
 
-    selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = {
-        "full": ("oracle",),
-        "lite": ("oracle",),
-    }
+    selectors: ClassVar[Mapping[Scale, tuple[str, ...]]] = dict.fromkeys(PRESETS, ("oracle",))
     draws: ClassVar[Mapping[Scale, int]] = {"full": 20, "lite": 3}
     trials: ClassVar[Mapping[Scale, int]] = {"full": 3, "lite": 3}
 
@@ -47,14 +44,11 @@ class ProtocolStudy(Study):
 
     def selectors_of(self, choice: Choice) -> tuple[str, ...]:
         """Return the requested selectors, or the study's own."""
-        return choice.selectors or self.selectors[choice.scale]
-
-    def needs(self, choice: Choice) -> Needs:
-        """Return the evaluations that the selectors need."""
-        return combined([SELECTORS.get(name).needs for name in self.selectors_of(choice)])
+        return choice.selection or self.selectors[choice.scale]
 
     def blocks(self, choice: Choice) -> list[Block]:
         """Return the runs of each dataset; runs that several tables share are listed once."""
+        needs = combined([SELECTORS.get(name).needs for name in self.selectors_of(choice)])
         rows: dict[str, dict[str, Variant]] = {}
         printed: dict[str, str] = {}
         for part in self.parts():
@@ -64,9 +58,9 @@ class ProtocolStudy(Study):
             Block(
                 name,
                 choice.of_rows(list(rows[name].values()), printed),
-                self.needs(choice),
-                choice.draws or self.draws[choice.scale],
-                choice.trials or self.trials[choice.scale],
+                needs,
+                choice.n_hparams or self.draws[choice.scale],
+                choice.runs or self.trials[choice.scale],
                 choice.test_domains,
             )
             for name in choice.of_datasets(list(rows))

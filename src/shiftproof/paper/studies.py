@@ -38,16 +38,17 @@ class Block(NamedTuple):
 class Choice:
     """The part of a study to run; None means everything in the study at its scale.
 
-    ``data`` maps names of datasets to folders or files that replace them.
+    The fields are settings of `shiftproof reproduce`; ``data`` maps names of datasets to folders or
+    files that replace them.
     """
 
     scale: Scale = "full"
     datasets: tuple[str, ...] | None = None
-    algorithms: tuple[str, ...] | None = None
+    rows: tuple[str, ...] | None = None
     test_domains: tuple[str, ...] = ()
-    draws: int | None = None
-    trials: int | None = None
-    selectors: tuple[str, ...] | None = None
+    n_hparams: int | None = None
+    runs: int | None = None
+    selection: tuple[str, ...] | None = None
     data: Mapping[str, str] = field(default_factory=dict)
 
     def of_datasets(self, known: Sequence[str]) -> list[str]:
@@ -78,15 +79,15 @@ class Choice:
 
         Case is ignored: the paper's tables print ERM, ours erm.
         """
-        if self.algorithms is None:
+        if self.rows is None:
             return tuple(rows)
         names = [row.name for row in rows]
         known = {name.lower(): name for name in names}
         known |= {other.lower(): name for other, name in (printed or {}).items()}
-        for name in self.algorithms:
+        for name in self.rows:
             if name.lower() not in known:
                 raise UnknownName("row of this study", name, names)
-        asked = {known[name.lower()] for name in self.algorithms}
+        asked = {known[name.lower()] for name in self.rows}
         return tuple(row for row in rows if row.name in asked)
 
     def name_of(self, dataset: str) -> str:

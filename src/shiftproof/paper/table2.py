@@ -55,7 +55,7 @@ class Table2(ProtocolStudy):
             rows = tuple(Variant.plain(row.ours) for row in part.table.rows)
             detail = part._replace(rows=rows)
             # The paper has details for the oracle; other selectors only if requested.
-            for selector in choice.selectors or (PUBLISHED_SELECTOR,):
+            for selector in choice.selection or (PUBLISHED_SELECTOR,):
                 tables.append(compare_rows(detail, outcomes, choice, selector))
         return Findings(tuple(table for table in tables if table is not None))
 

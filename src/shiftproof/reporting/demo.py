@@ -153,9 +153,10 @@ def demo_page(folder: Path, accuracies: Mapping[str, Accuracies], dataset: Domai
 def _digits(dataset: DomainDataset) -> list[Block]:
     """Return a row of digits of each domain."""
     return [
-        Block(Pictures(DOMAIN_TITLES[d.name], [(image_address(i), "") for i in images]))
+        Block(
+            Pictures(DOMAIN_TITLES[d.name], [(image_address(i), "") for i in _sample_images(d, 8)])
+        )
         for d in (*dataset.domains, *dataset.extras)
-        for images in [_sample_images(d, 8)]
     ]
 
 

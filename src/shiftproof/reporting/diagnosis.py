@@ -205,12 +205,8 @@ def pairs_table(values: Values) -> Table:
         )
         for pair in ordered[:MOST_ROWS]
     ]
-    columns = (
-        Column("From inputs (%)"),
-        Column("From inputs and label (%)"),
-        Column("Feature distance (sd)"),
-        Column("Label distance (sd)" if numbers else "Label distance (%)"),
-    )
+    titles = ("From inputs (%)", "From inputs and label (%)", "Feature distance (sd)")
+    columns = tuple(map(Column, (*titles, f"Label distance ({'sd' if numbers else '%'})")))
     notes = (
         "From inputs: how often classifiers predict the right one of two domains; 50% is chance."
         " Feature distance: mean over the features.",
@@ -233,12 +229,8 @@ def features_table(values: Values) -> Table:
         )
         for feature in features[:MOST_ROWS]
     ]
-    columns = (
-        Column("Mean distance (sd)"),
-        Column("Largest (sd)"),
-        Column("Between", words=True),
-        Column("p", -1),
-    )
+    distances = map(Column, ("Mean distance (sd)", "Largest (sd)"))
+    columns = (*distances, Column("Between", words=True), Column("p", -1))
     notes = (
         f"{moved:,} of {len(features):,} differ significantly. Distances are between pairs of"
         " domains; p-values are adjusted for all features and pairs.",
@@ -272,13 +264,8 @@ def labels_table(values: Values) -> Table:
 
 
 def _numbers_table(values: Values) -> Table:
-    statistics = {
-        "mean": "Mean",
-        "deviation": "Standard deviation",
-        "low": "Lower quartile",
-        "median": "Median",
-        "high": "Upper quartile",
-    }
+    statistics = {"mean": "Mean", "deviation": "Standard deviation", "low": "Lower quartile"}
+    statistics |= {"median": "Median", "high": "Upper quartile"}
     rows = [
         Row.of(name, f"{sum(counts)}", *(three_digits(labels[key]) for key in statistics))
         for name, counts, labels in zip(
@@ -301,8 +288,8 @@ def diagnosis_text(
 
     Without `details` it has at most `MOST_LINES` lines; with them, everything that was measured.
     """
-    write = _full if details else _brief
-    return "\n".join(write(diagnosis, advice, about, width)) + "\n"
+    lines = _full if details else _brief
+    return "\n".join(lines(diagnosis, advice, about, width)) + "\n"
 
 
 def _brief(diagnosis: Diagnosis, advice: Advice, about: About, width: int) -> list[str]:

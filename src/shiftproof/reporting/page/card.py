@@ -101,7 +101,11 @@ def report_card(
         foot.append(Row((f"all {nouns(noun)}",), (Cell(f"{len(whole.labels):,}"), *cells, *empty)))
     named = " and ".join(name.lower() for name in baselines)
     also = f" The {named} are scikit-learn's with its default settings{card.trained}."
-    *notes, last = card.notes
+    first, *notes, last = card.notes
+    first += (
+        f" Intervals of {expected.level:.0%} below a score are for its number of rows; the line of"
+        f" the next {noun} is for how {nouns(noun)} differ."
+    )
     return Table(
         f"Scores of the model on each {noun} that it was not trained on",
         (
@@ -110,7 +114,7 @@ def report_card(
             *(Column(name, by.direction) for name in others),
         ),
         (*rows, *foot),
-        notes=(*notes, last + also * bool(baselines)),
+        notes=(first, *notes, last + also * bool(baselines)),
         heads=(f"{noun[:1].upper()}{noun[1:]} held out",),
         foot=len(foot),
     )
@@ -124,7 +128,7 @@ def _of_classes(expected: Expected, noun: str, label: str, every: bool) -> _Card
     percent = [metric.heading.lower() for metric in metrics if metric.unit == SHARE]
     notes = [
         f"In percent: {', '.join(percent)}. Accuracy is the share of all rows of a {noun} that are"
-        f" predicted right. {_about_intervals(expected, noun)}"
+        " predicted right."
     ]
     if shares:
         second, first = (answer_of(label, class_name(expected.classes, c)) for c in (1, 0))
@@ -152,7 +156,7 @@ def _of_numbers(expected: Expected, noun: str, label: str, every: bool) -> _Card
     unit = f"the unit of {label}" if label else "the unit of the label"
     notes = [
         f"R² is taken within a {noun}: 0 is its own mean, below 0 worse than that. MAE (the mean"
-        f" size of an error), RMSE and intercept have {unit}. {_about_intervals(expected, noun)}",
+        f" size of an error), RMSE and intercept have {unit}.",
         "Calibrated predictions have slope 1 and intercept 0: the mean of label less prediction.",
     ]
     if len(expected.outputs) > 1:
@@ -165,13 +169,6 @@ def _of_numbers(expected: Expected, noun: str, label: str, every: bool) -> _Card
         f" always answering the mean of the other {nouns(noun)}, each counted alike."
     )
     return _Card(metrics, {} if every else TITLES, "Training mean", notes)
-
-
-def _about_intervals(expected: Expected, noun: str) -> str:
-    return (
-        f"Intervals of {expected.level:.0%} below a score are for its number of rows; the line of"
-        f" the next {noun} is for how {nouns(noun)} differ."
-    )
 
 
 def _foot(

@@ -40,7 +40,7 @@ from shiftproof.sweeps.comparisons import (
     competition_ranks,
 )
 from shiftproof.sweeps.domainbed.names import algorithm_title, dataset_title, domain_titles
-from shiftproof.sweeps.results import Evaluation, Run
+from shiftproof.sweeps.results import Run
 from shiftproof.sweeps.selection.base import mean_if_all
 
 HELD_OUT_WITHIN = (
@@ -160,16 +160,12 @@ def baseline_plot(results: SelectionResults, baseline: str | None, seed: int = 0
         f"{few if pairs <= 6 else ''} {what_the_numbers_are(results, results.datasets)}"
     )
     columns = (Column("Points", 1), Column("p", -1), Column("p\u00a0(Holm)", -1), Column("Pairs"))
-    axis = Axis.over(_positions(rows), margin=0.02)
+    ends = [m.end if m.kind == "span" else m.start for row in rows for m in row.marks]
+    axis = Axis.over([*ends, *(m.start for row in rows for m in row.marks)], margin=0.02)
     key = [("dot", "mean difference"), ("span", "half of the pairs (quartiles)")]
     return DotPlot.of(
         f"Difference to {title}", columns, rows, "points", axis, key, notes=(note,), by=0
     )
-
-
-def _positions(rows: Sequence[PlotRow]) -> list[float]:
-    marks = [mark for row in rows for mark in row.marks]
-    return [m.start for m in marks] + [m.end for m in marks if m.kind == "span"]
 
 
 def cost_plot(outcomes: Sequence[Run], baseline: str | None) -> DotPlot | None:
@@ -296,23 +292,19 @@ def _selected(dataset: DatasetResults, names: Sequence[str]) -> Iterator[_Drawn]
 
 def curves_of(run: Run, test_domain: int) -> dict[str, Points]:
     """Return the curves in percent by kind, without kinds that were never measured."""
+    trained = [at for at in range(len(run.domains)) if at not in run.test_domains]
     curves: dict[str, Points] = {}
     for evaluation in run.evaluations:
-        for kind, value in _measured(evaluation, run, test_domain):
+        values = {
+            "test": evaluation.inside[test_domain],
+            "validation": mean_if_all(evaluation.outside[at] for at in trained),
+            "training": mean_if_all(evaluation.inside[at] for at in trained),
+            **{f"extra:{name}": value for name, value in evaluation.extras},
+        }
+        for kind, value in values.items():
             if value is not None:
                 curves.setdefault(kind, []).append((evaluation.step, 100 * value))
     return curves
-
-
-def _measured(
-    evaluation: Evaluation, run: Run, test_domain: int
-) -> Iterator[tuple[str, float | None]]:
-    trained = [at for at in range(len(run.domains)) if at not in run.test_domains]
-    yield "test", evaluation.inside[test_domain]
-    yield "validation", mean_if_all(evaluation.outside[at] for at in trained)
-    yield "training", mean_if_all(evaluation.inside[at] for at in trained)
-    for name, value in evaluation.extras:
-        yield f"extra:{name}", value
 
 
 def _panels(
@@ -381,8 +373,10 @@ def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
             run.test_domain,
             *([] if run.run.standalone else [str(run.run.hparams_seed)]),
             f"{run.step}",
-            *(_percent(at_step.get(kind)) for kind in kinds),
-            _percent(last),
+            *(
+                NOTHING if value is None else f"{value:.1f}"
+                for value in (*map(at_step.get, kinds), last)
+            ),
         ]
         rows.append(Row.of(run.algorithm, *cells))
     columns = [
@@ -394,10 +388,6 @@ def _values(dataset: DatasetResults, drawn: Sequence[_Drawn]) -> Table:
     ]
     title = f"{dataset_title(dataset.dataset)}: the runs drawn, {dataset.measure} in %"
     return Table(title, tuple(columns), tuple(rows))
-
-
-def _percent(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.1f}"
 
 
 def _class(kind: str) -> str:

@@ -208,20 +208,20 @@ def _each(
     all_results: Sequence[SelectionResults], draw: Callable[[SelectionResults], Value | None]
 ) -> list[Block]:
     """Return the same plot for every selector, all but the first folded."""
-    values = [(results, value) for results in all_results if (value := draw(results)) is not None]
-    several = len(values) > 1
-    return [
-        Block(value, capital(selector_name(results)) if several else "", folded=position > 0)
-        for position, (results, value) in enumerate(values)
-    ]
+    drawn = [(results, value) for results in all_results if (value := draw(results)) is not None]
+    return _first_open([(capital(selector_name(results)), value) for results, value in drawn])
 
 
 def _curves(main: SelectionResults | None, baseline: str | None) -> list[Block]:
     panels = learning_curves(main, baseline) if main else []
-    several = len(panels) > 1
+    return _first_open([(value.title, value) for value in panels])
+
+
+def _first_open(values: Sequence[tuple[str, Value]]) -> list[Block]:
+    """Return values with their headings, all but the first folded; one needs no heading."""
     return [
-        Block(value, value.title if several else "", folded=position > 0)
-        for position, value in enumerate(panels)
+        Block(value, heading if len(values) > 1 else "", folded=position > 0)
+        for position, (heading, value) in enumerate(values)
     ]
 
 
@@ -235,10 +235,8 @@ def diagnosis_html(title: str, diagnosis: Mapping[str, Any]) -> str:
     """Return the amounts, the findings and the advice as HTML without style, for a notebook."""
     parts: Any = _environment().get_template("parts.html").module
     notes = blocks([Fact("Notes", diagnosis["notes"])] if diagnosis["notes"] else None)
-    shown_blocks = [Block(amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
-    return "\n".join(
-        str(parts.block(block, f"shift-{at}")) for at, block in enumerate(shown_blocks)
-    )
+    content = [Block(amounts_table(diagnosis), title), *notes, *words_blocks(diagnosis)]
+    return "\n".join(str(parts.block(block, f"shift-{at}")) for at, block in enumerate(content))
 
 
 def _environment() -> Environment:

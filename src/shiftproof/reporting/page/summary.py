@@ -90,9 +90,8 @@ def provenance_facts(
     """Return the time, the model, the data and the versions."""
     first, config = outcomes[0], outcomes[0].config
     seconds = evidence.seconds or sum(run.seconds or 0.0 for run in outcomes)
-    settings = ", ".join(
-        f"{name} {value}".replace("_", " ") for name, value in (config.get("hparams") or {}).items()
-    )
+    hparams = config.get("hparams") or {}
+    settings = ", ".join(f"{name} {value}".replace("_", " ") for name, value in hparams.items())
     model = algorithm_title(first.algorithm) + f" ({settings})" * bool(settings)
     weights = ", trained with all classes counted alike; scores count rows"
     model += f", seed {first.trial_seed}{weights * (config.get('class_weight') == 'balanced')}"

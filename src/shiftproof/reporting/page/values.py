@@ -103,12 +103,9 @@ def short(value: float) -> str:
     ['1,000', '−2.5', '0.05', '50k', '2.5M']
     """
     size = abs(value)
-    if size >= 1e6:
-        text = f"{value / 1e6:,.6g}M"
-    elif size >= 1e4:
-        text = f"{value / 1e3:.6g}k"
-    else:
-        text = f"{value:,.0f}" if size >= 1e3 else f"{value:.6g}"
+    text = f"{value:,.0f}" if size >= 1e3 else f"{value:.6g}"
+    if size >= 1e4:
+        text = f"{value / 1e6:,.6g}M" if size >= 1e6 else f"{value / 1e3:.6g}k"
     return text.replace("-", MINUS)
 
 
