@@ -106,7 +106,7 @@ def test_every_member_is_exported_as_it_predicts(folder, tmp_path):
     expected = model.predict_numbers(cells).values
     session = onnxruntime.InferenceSession(to_onnx(model), providers=["CPUExecutionProvider"])
     (found,) = session.run(["predicted"], {"inputs": np.array(cells, dtype=float)})
-    assert found == pytest.approx(expected.numpy(), rel=1e-5)
+    assert found == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_report_of_numbers_says_what_it_shows(shiftproof, folder, tmp_path):
