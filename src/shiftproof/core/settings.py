@@ -142,8 +142,6 @@ class _Decorator(Protocol[P, S_co]):
     """A decorator for functions `f(data, settings)` or `f(model, data, settings)`."""
 
     @overload
-    def __call__(self, function: Callable[[S_co], R]) -> Callable[P, R]: ...
-    @overload
     def __call__(self, function: Callable[[A, S_co], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload
     def __call__(
@@ -160,8 +158,7 @@ def keywords(kind: Callable[P, S]) -> _Decorator[P, S]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         *leading, _ = inspect.signature(function).parameters.values()
-        own = inspect.signature(kind).parameters.values()
-        whole = inspect.Signature([*leading, *own])
+        whole = inspect.Signature([*leading, *inspect.signature(kind).parameters.values()])
 
         @functools.wraps(function)
         def called(*arguments: Any, **given: Any) -> Any:
