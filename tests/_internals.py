@@ -20,7 +20,7 @@ _NAMES = {
     "api.settings": "TrainEachSettings TrainSettings",
     "api.study_baselines": "stored_baselines",
     "api.study_evidence": "IMAGES_A_DOMAIN _some_images confident_errors",
-    "api.study_folder": "inputs_of read_kept",
+    "api.study_folder": "inputs_of stored_diagnosis",
     "api.train_each": "_name",
     "api.trained_run": "TrainedRun",
     "cli": "app",

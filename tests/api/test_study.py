@@ -18,8 +18,8 @@ from _internals import (
     RunConflict,
     inputs_of,
     read_evidence,
-    read_kept,
     stored_baselines,
+    stored_diagnosis,
 )
 
 import shiftproof
@@ -137,9 +137,9 @@ def test_the_diagnosis_is_not_repeated(
     changed = wards()
     changed.loc[0, "x"] += 1.0
     other = shiftproof.load(changed, **COLUMNS)
-    assert read_kept(kept, inputs_of(data, raw=False, seed=0)) is not None
-    assert read_kept(kept, inputs_of(other, raw=False, seed=0)) is None
-    assert read_kept(kept, inputs_of(data, raw=False, seed=1)) is None
+    assert stored_diagnosis(kept, inputs_of(data, raw=False, seed=0)) is not None
+    assert stored_diagnosis(kept, inputs_of(other, raw=False, seed=0)) is None
+    assert stored_diagnosis(kept, inputs_of(data, raw=False, seed=1)) is None
 
 
 @pytest.fixture

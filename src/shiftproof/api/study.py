@@ -14,7 +14,7 @@ from shiftproof.api.run_folders import HELD_OUT, STUDY, as_folder, folder_of
 from shiftproof.api.settings import LearningSettings, StudySettings
 from shiftproof.api.study_baselines import baselines
 from shiftproof.api.study_evidence import evidence
-from shiftproof.api.study_folder import BASELINES, inputs_of, kept_or, refuse_another
+from shiftproof.api.study_folder import BASELINES, inputs_of, refuse_another, stored_or_new
 from shiftproof.api.train import check_metric, prepare, train
 from shiftproof.api.train_each import LeaveOneOut, train_each
 from shiftproof.api.trained_run import TrainedRun
@@ -95,7 +95,7 @@ def study(data: Data, settings: StudySettings) -> Study:
     )
     refuse_another(folder, config)
     raw_pixels = _are_photographs(dataset)
-    found = kept_or(
+    diagnosis = stored_or_new(
         folder,
         inputs_of(dataset, raw=raw_pixels, seed=settings.seed),
         lambda: diagnose(
@@ -111,31 +111,30 @@ def study(data: Data, settings: StudySettings) -> Study:
     held_out = train_each(dataset, out=folder / HELD_OUT, **training)
     columns = (noun_of(dataset.columns), dataset.columns.get("label", ""))
     if held_out.status != "finished":
-        return Study(folder, found, held_out, None, None, *columns)
+        return Study(folder, diagnosis, held_out, None, None, *columns)
     final = train(dataset, out=folder / STUDY_RUN, **training)
     if final.status != "finished":
-        return Study(folder, found, held_out, final, None, *columns)
-    others = {}
-    if not settings.private:
-        others = baselines(
-            dataset, folder / BASELINES, settings.seed, observer.progress, settings.class_weight
-        )
+        return Study(folder, diagnosis, held_out, final, None, *columns)
+    file = folder / BASELINES
+    options = (settings.seed, observer.progress, settings.class_weight)
+    others = {} if settings.private else baselines(dataset, file, *options)
     seconds = sum(run.seconds for run in (*held_out.runs, final))
-    shown = evidence(dataset, raw, held_out, found, seconds, private=settings.private)
-    write_json(folder / STUDY, shown.to_json())
+    described = evidence(dataset, raw, held_out, diagnosis, seconds, private=settings.private)
+    write_json(folder / STUDY, described.to_json())
     runs = outcomes_of(held_out.runs)
     title = f"{algorithm_title(config.algorithm)} on {dataset_title(runs[0].dataset)}"
     expected = replace(held_out.expected, outputs=in_order(held_out.outputs))
     source = Source(
         [str(folder / HELD_OUT)],
-        diagnoses=[found.to_dict()],
+        diagnoses=[diagnosis.to_dict()],
         notes=run_notes(runs),
         held_out=[HeldOut(title, expected, settings.seed, 1, dataset.columns)],
         baselines=others,
-        evidence=shown,
+        evidence=described,
     )
-    page = report_of(runs, (folder / HELD_OUT,), metric=settings.metric, source=source)
-    return Study(folder, found, held_out, final, page.save(command="shiftproof study"), *columns)
+    report = report_of(runs, (folder / HELD_OUT,), metric=settings.metric, source=source)
+    page = report.save(command="shiftproof study")
+    return Study(folder, diagnosis, held_out, final, page, *columns)
 
 
 def outcomes_of(runs: Sequence[TrainedRun]) -> list[Run]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from shiftproof.inference.expected import Expected
 from shiftproof.metrics.outputs import AnyOutputs
 from shiftproof.training.configure import configure
 from shiftproof.training.fitting import Fitting
-from shiftproof.training.outputs import as_stored, load_outputs, save_outputs
+from shiftproof.training.outputs import load_outputs, save_outputs
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
@@ -39,8 +38,15 @@ def baselines(
     """
     if len(dataset.input_shape) > 1:
         return {}
-    if (stored := stored_baselines(file, dataset.classes, dataset.targets)) is not None:
-        return stored
+    if not file.is_file():
+        save_outputs(file, _outputs(dataset, seed, progress, class_weight))
+    return stored_baselines(file, dataset.classes, dataset.targets)
+
+
+def _outputs(
+    dataset: DomainDataset, seed: int, progress: Progress, class_weight: str
+) -> dict[str, AnyOutputs]:
+    """Return the predictions of each baseline on each held-out domain, by "baseline/domain"."""
     names = ("ridge" if dataset.targets else "logistic-regression", "random-forest")
     fits = [(name, domain) for name in names for domain in dataset.domain_names]
     outputs: dict[str, AnyOutputs] = {}
@@ -48,7 +54,7 @@ def baselines(
         progress(BASELINES, number, len(fits))
         config = configure(
             dataset,
-            algorithm=baseline(name, dataset),
+            algorithm=_baseline(name, dataset),
             test_domains=(domain,),
             seed=seed,
             class_weight=class_weight,
@@ -58,22 +64,17 @@ def baselines(
         fit.measure()
         outputs[f"{name}/{domain}"] = fit.outputs[domain]
     progress(BASELINES, len(fits), len(fits))
-    save_outputs(file, outputs)
-    return _by_title(as_stored(outputs), dataset.classes, dataset.targets)
+    return outputs
 
 
 def stored_baselines(
     file: Path, classes: tuple[str, ...], targets: tuple[str, ...]
-) -> dict[str, Expected] | None:
-    """Return the predictions in a file; None if there is no file."""
-    return _by_title(load_outputs(file), classes, targets) if file.is_file() else None
-
-
-def _by_title(
-    outputs: Mapping[str, AnyOutputs], classes: tuple[str, ...], targets: tuple[str, ...]
 ) -> dict[str, Expected]:
+    """Return the predictions in a file, by title; none if there is no file."""
+    if not file.is_file():
+        return {}
     predicted: dict[str, dict[str, AnyOutputs]] = {}
-    for key, of_domain in outputs.items():
+    for key, of_domain in load_outputs(file).items():
         name, _, domain = key.partition("/")
         predicted.setdefault(TITLES.get(name, name), {})[domain] = of_domain
     return {
@@ -82,7 +83,7 @@ def _by_title(
     }
 
 
-def baseline(name: str, dataset: DomainDataset) -> BaseEstimator:
+def _baseline(name: str, dataset: DomainDataset) -> BaseEstimator:
     """Return a pipeline that imputes, scales and encodes, then fits a scikit-learn model."""
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
     from sklearn.linear_model import LogisticRegression, Ridge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -14,7 +15,7 @@ from shiftproof.api.run_folders import HELD_OUT, STUDY
 from shiftproof.api.study_baselines import stored_baselines
 from shiftproof.core.errors import DataError, RunConflict
 from shiftproof.core.files import read_json, read_json_if_any, write_json
-from shiftproof.core.json_values import rebuilt
+from shiftproof.core.json_values import from_stored
 from shiftproof.data import DomainDataset
 from shiftproof.inference.expected import Expected
 from shiftproof.reporting.page import Source
@@ -29,12 +30,12 @@ INPUTS, REPORT = "inputs", "report"
 def read_study(folder: Path, source: Source) -> Source:
     """Return the source of a page with what a study stored in its folder."""
     diagnosis = read_json_if_any(folder / DIAGNOSED, (INPUTS, REPORT))
+    reports = [] if diagnosis is None else [from_stored(ShiftReport, diagnosis[REPORT], REPORT)]
     expected = source.held_out[0].expected if source.held_out else Expected({})
-    others = stored_baselines(folder / BASELINES, expected.classes, expected.targets)
     return replace(
         source,
-        diagnoses=[] if diagnosis is None else [rebuilt(ShiftReport, diagnosis[REPORT]).to_dict()],
-        baselines=others or {},
+        diagnoses=[report.to_dict() for report in reports],
+        baselines=stored_baselines(folder / BASELINES, expected.classes, expected.targets),
         evidence=read_evidence(folder / STUDY),
     )
 
@@ -42,11 +43,11 @@ def read_study(folder: Path, source: Source) -> Source:
 def refuse_another(folder: Path, asked: RunConfig) -> None:
     """Raise if the folder holds a different study, before its diagnosis is overwritten."""
     for path in sorted((folder / HELD_OUT).glob("*/config.json")):
-        found = read_json(path, ("hparams",), START_OVER)
-        other, wanted = ({**config, "test_domains": None} for config in (found, asked.to_json()))
-        if said := changes(other, wanted):
+        stored = read_json(path, ("hparams",), START_OVER)
+        configs = ({**config, "test_domains": None} for config in (stored, asked.to_json()))
+        if differences := changes(*configs):
             raise RunConflict(
-                f"{folder} holds another study ({said}); choose another `out`, or delete it"
+                f"{folder} holds another study ({differences}); choose another `out`, or delete it"
             )
 
 
@@ -57,23 +58,21 @@ def inputs_of(dataset: DomainDataset, **settings: Any) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
-def kept_or(folder: Path, inputs: str, diagnose: Callable[[], ShiftReport]) -> ShiftReport:
+def stored_or_new(folder: Path, inputs: str, diagnose: Callable[[], ShiftReport]) -> ShiftReport:
     """Return the stored diagnosis of these inputs, or compute and store it."""
-    found = read_kept(folder / DIAGNOSED, inputs)
-    if found is None:
-        found = diagnose()
+    report = stored_diagnosis(folder / DIAGNOSED, inputs)
+    if report is None:
+        report = diagnose()
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / DIAGNOSED, {INPUTS: inputs, REPORT: asdict(found)})
-    return found
-
-
-def read_kept(path: Path, inputs: str) -> ShiftReport | None:
-    """Return the diagnosis in a file; None if it is missing, damaged or of other inputs."""
-    try:
-        value = read_json_if_any(path, (INPUTS, REPORT))
-        if value is None or value[INPUTS] != inputs:
-            return None
-        report: ShiftReport = rebuilt(ShiftReport, value[REPORT])
-    except (DataError, ValueError):
-        return None  # measuring again gives the same diagnosis
+        write_json(folder / DIAGNOSED, {INPUTS: inputs, REPORT: asdict(report)})
     return report
+
+
+def stored_diagnosis(path: Path, inputs: str) -> ShiftReport | None:
+    """Return the diagnosis in a file; None if it is missing, damaged or of other inputs."""
+    # Measuring again gives the same diagnosis.
+    with contextlib.suppress(DataError, ValueError):
+        value = read_json_if_any(path, (INPUTS, REPORT))
+        if value is not None and value[INPUTS] == inputs:
+            return from_stored(ShiftReport, value[REPORT], REPORT)
+    return None

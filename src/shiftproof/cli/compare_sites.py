@@ -32,8 +32,8 @@ def compare_sites(run: str, data: str, settings: CompareOptions) -> None:
     from shiftproof.reporting.adaptation import comparison_lines
 
     model = shiftproof.load_model(run, **settings.given(LoadModelSettings))
-    found = shiftproof.compare_sites(model, data)
-    if settings.print_json(found.to_dict()):
+    comparison = shiftproof.compare_sites(model, data)
+    if settings.print_json(comparison.to_dict()):
         return
-    for line in comparison_lines(found, model.classes):
+    for line in comparison_lines(comparison, model.classes):
         print(line)

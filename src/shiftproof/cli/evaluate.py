@@ -42,14 +42,14 @@ def evaluate(run: str, data: str, settings: EvaluateOptions) -> None:
     from shiftproof.reporting.terminal import evaluation_tables
 
     with LoadingBar(quiet=settings.quiet or settings.as_json) as progress:
-        found = shiftproof.evaluate(
+        evaluation = shiftproof.evaluate(
             run, data, progress=progress, **settings.given(EvaluateSettings)
         )
-    for note in found.notes:
+    for note in evaluation.notes:
         click.echo(f"note: {in_options(note)}", err=True)
-    if settings.print_json(found.to_dict()):
+    if settings.print_json(evaluation.to_dict()):
         return
-    for table in evaluation_tables(found.domains, found.model.standardized):
+    for table in evaluation_tables(evaluation.domains, evaluation.model.standardized):
         Console().print(table)
-    for comparison in found.compared or ():
+    for comparison in evaluation.compared or ():
         print(comparison.sentence)

@@ -45,16 +45,16 @@ def expect(data: str, settings: ExpectOptions) -> None:
     from shiftproof.inference.expected import check_asked, sentences
     from shiftproof.reporting.terminal import forest_table
 
-    each: Any = data
+    source: Any = data
     asked = settings.given(ExpectSettings)
     if held_out_in_folder(data) is None:
         check_asked(settings.metric, settings.level, settings.at_least)  # before training
         with ProgressBar(quiet=settings.quiet) as observer:
             training = settings.given(TrainEachSettings)
-            each = shiftproof.train_each(data, observer=observer, **training)
-        exit_unless_finished(each.runs, each=True)
+            source = shiftproof.train_each(data, observer=observer, **training)
+        exit_unless_finished(source.runs, each=True)
         asked = settings.given(RangeSettings)
-    expected = shiftproof.expect(each, **asked)
+    expected = shiftproof.expect(source, **asked)
     if settings.print_json(expected.to_dict()):
         return
     Console().print(forest_table(expected))

@@ -34,11 +34,11 @@ def recalibrate(run: str, data: str, settings: RecalibrateOptions) -> None:
     check_model(run, data)
     from shiftproof.reporting.adaptation import recalibration_lines
 
-    found = shiftproof.recalibrate(run, data, **settings.given(RecalibrateSettings))
-    written = None if settings.out is None else found.model.save(settings.out)
-    if settings.print_json(found.result.to_dict()):
+    recalibration = shiftproof.recalibrate(run, data, **settings.given(RecalibrateSettings))
+    written = None if settings.out is None else recalibration.model.save(settings.out)
+    if settings.print_json(recalibration.result.to_dict()):
         return
-    for line in recalibration_lines(found.result):
+    for line in recalibration_lines(recalibration.result):
         print(line)
     if written is not None:
         print(f"the updated model is in {written}")

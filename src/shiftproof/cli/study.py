@@ -48,31 +48,31 @@ def study(data: str, settings: StudyOptions) -> None:
     from shiftproof.cli.study_progress import StudyProgress
 
     with StudyProgress(quiet=settings.quiet) as observer:
-        found = shiftproof.study(data, observer=observer, **settings.given(StudySettings))
-    _show(found, data, show_page=not settings.no_open)
-    exit_unless_finished(found.runs, each=True)
+        results = shiftproof.study(data, observer=observer, **settings.given(StudySettings))
+    _show(results, data, show_page=not settings.no_open)
+    exit_unless_finished(results.runs, each=True)
 
 
-def _show(found: Study, data: str, *, show_page: bool) -> None:
+def _show(results: Study, data: str, *, show_page: bool) -> None:
     """Print the diagnosis, the results, and the paths of the page and the model."""
     from rich.console import Console
 
     from shiftproof.reporting.terminal import forest_table, leave_one_out_table
 
-    if found.page is None or found.final is None:
+    if results.page is None or results.final is None:
         return
     console = Console()
-    *lines, _ = found.diagnosis.to_text(console.width).splitlines()  # the last names an option
+    *lines, _ = results.diagnosis.to_text(console.width).splitlines()  # the last names an option
     print(in_options("\n".join(lines)))
-    console.print(leave_one_out_table(found.held_out.runs[0].config, found.held_out.scores))
-    console.print(forest_table(found.held_out.expected))
-    print(found.answer)
-    print(f"The page is {found.page}")
-    print(f"The model, trained on all domains, is in {found.final.folder}; use it with")
+    console.print(leave_one_out_table(results.held_out.runs[0].config, results.held_out.scores))
+    console.print(forest_table(results.held_out.expected))
+    print(results.answer)
+    print(f"The page is {results.page}")
+    print(f"The model, trained on all domains, is in {results.final.folder}; use it with")
     new = _new_data(Path(data).expanduser())
-    print(f"  shiftproof predict {found.final.folder} {new}")
+    print(f"  shiftproof predict {results.final.folder} {new}")
     if show_page and sys.stdout.isatty():
-        webbrowser.open(found.page.resolve().as_uri())
+        webbrowser.open(results.page.resolve().as_uri())
 
 
 def _new_data(data: Path) -> str:

@@ -57,17 +57,17 @@ def train(data: str, settings: TrainOptions) -> None:
     )
 
     held_out, at_least = settings.test_domains, settings.at_least
-    each = EACH in held_out
-    if each and held_out != (EACH,):
+    one_per_domain = EACH in held_out
+    if one_per_domain and held_out != (EACH,):
         raise InvalidValue(
             f"--test-domain {EACH} holds out every domain in turn; give it without other domains"
         )
     if at_least is not None:
-        if not each:
+        if not one_per_domain:
             raise InvalidValue(f"--at-least needs --test-domain {EACH}")
         check_asked(settings.metric, at_least=at_least)  # before training
     with ProgressBar(quiet=settings.quiet) as observer:
-        if each:
+        if one_per_domain:
             table = shiftproof.train_each(
                 data, observer=observer, **settings.given(TrainEachSettings)
             )
@@ -77,7 +77,7 @@ def train(data: str, settings: TrainOptions) -> None:
             runs, outcome = (run,), run.to_dict()
     if settings.print_json(outcome) or any(run.status != "finished" for run in runs):
         pass  # `exit_unless_finished` prints the status
-    elif each:
+    elif one_per_domain:
         Console().print(leave_one_out_table(runs[0].config, table.scores))
         expected = replace(table.expected, at_least=at_least)
         Console().print(forest_table(expected))
@@ -96,7 +96,7 @@ def train(data: str, settings: TrainOptions) -> None:
         print(f"{counted(run.step, 'step')} in {run.seconds:.1f} s; the run is in {run.folder}")
     if not settings.as_json and (members := members_table(runs)) is not None:
         Console().print(members)
-    exit_unless_finished(runs, each=each)
+    exit_unless_finished(runs, each=one_per_domain)
 
 
 def exit_unless_finished(runs: tuple[TrainedRun, ...], *, each: bool) -> None:

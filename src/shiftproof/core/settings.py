@@ -142,8 +142,6 @@ class _Decorator(Protocol[P, S_co]):
     """A decorator for functions `f(data, settings)` or `f(model, data, settings)`."""
 
     @overload
-    def __call__(self, function: Callable[[S_co], R]) -> Callable[P, R]: ...
-    @overload
     def __call__(self, function: Callable[[A, S_co], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload
     def __call__(
@@ -160,8 +158,7 @@ def keywords(kind: Callable[P, S]) -> _Decorator[P, S]:
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         *leading, _ = inspect.signature(function).parameters.values()
-        own = inspect.signature(kind).parameters.values()
-        whole = inspect.Signature([*leading, *own])
+        whole = inspect.Signature([*leading, *inspect.signature(kind).parameters.values()])
 
         @functools.wraps(function)
         def called(*arguments: Any, **given: Any) -> Any:
@@ -169,12 +166,10 @@ def keywords(kind: Callable[P, S]) -> _Decorator[P, S]:
                 if name not in whole.parameters:
                     similar = nearest(name, whole.parameters)
                     raise TypeError(f"{function.__name__}() has no keyword {name!r}; {similar}")
-            bound = whole.bind(*arguments, **given)
-            first = {
-                p.name: bound.arguments.pop(p.name) for p in leading if p.name in bound.arguments
-            }
+            bound = whole.bind(*arguments, **given).arguments
+            positional = [bound.pop(parameter.name) for parameter in leading]
             with named_extras():
-                return function(**first, settings=kind(**bound.arguments))  # type: ignore[call-arg]
+                return function(*positional, settings=kind(**bound))  # type: ignore[call-arg]
 
         called.__signature__ = whole.replace(  # type: ignore[attr-defined]
             return_annotation=inspect.signature(function).return_annotation
@@ -224,14 +219,14 @@ _ARTICLE: dict[type, str] = {
 }  # fmt: skip
 
 
-def whole(least: int | None = None, most: int | None = None) -> Parser:
+def whole(least: float = -math.inf, most: float = math.inf) -> Parser:
     """Return the parser of whole numbers from `least` to `most`."""
 
     def parse(name: str, value: Any) -> int:
         number: int = convert(name, value, int)
-        if least is not None and number < least:
+        if number < least:
             raise InvalidValue(f"`{name}` must be at least {least}, not {number}")
-        if most is not None and number > most:
+        if number > most:
             raise InvalidValue(f"`{name}` must be at most {most}, not {number}")
         return number
 
@@ -268,11 +263,7 @@ def one_of(words: Collection[str]) -> Parser:
 
 def checked(check: Callable[[Any], Any], metavar: str = "TEXT") -> Parser:
     """Return a parser that calls a function, which raises for wrong values."""
-
-    def parse(_: str, value: Any) -> Any:
-        return check(value)
-
-    return Parser(parse, metavar)
+    return Parser(lambda _, value: check(value), metavar)
 
 
 def _split(name: str, value: Any) -> tuple[str, ...]:

@@ -26,5 +26,5 @@ def adaptation_title(algorithm: str, standardize: str) -> str:
     >>> adaptation_title("best", "none"), adaptation_title("best", "domain")
     ('best', 'best, standardized by domain')
     """
-    said = ADAPTATION[checked_standardize(standardize)]
-    return f"{algorithm}, {said}" if said else algorithm
+    description = ADAPTATION[checked_standardize(standardize)]
+    return f"{algorithm}, {description}" if description else algorithm
