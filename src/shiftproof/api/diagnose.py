@@ -77,7 +77,7 @@ class ShiftReport:
         return path
 
     def __repr__(self) -> str:
-        states = ", ".join(f"{found.shift}={found.state!r}" for found in self.advice.findings)
+        states = ", ".join(f"{finding.shift}={finding.state!r}" for finding in self.advice.findings)
         return f"ShiftReport({states}, algorithm={self.advice.choice.algorithm!r})"
 
     def _repr_html_(self) -> str:
@@ -95,15 +95,15 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
     Args:
         data: data as for `load`, whose keywords (`label`, `domain`, …) are also accepted here.
     """
-    run = None if settings.run is None else Path(settings.run)
     device, workers = settings.device, settings.workers
     progress, held_out = settings.progress or silent, tuple(settings.test_domains)
     seed, most, raw = settings.seed, settings.most, settings.raw
-    made_by = seed if settings.data_seed is None else settings.data_seed
-    trained = None if run is None else read_run(run)
-    if trained is not None:
-        made_by = trained.data_seed
-    dataset = load(data, seed=made_by, progress=progress, **settings.given(DataSettings))
+    data_seed = seed if settings.data_seed is None else settings.data_seed
+    trained = None
+    if settings.run is not None:
+        trained = read_run(Path(settings.run))
+        data_seed = trained.data_seed
+    dataset = load(data, seed=data_seed, progress=progress, **settings.given(DataSettings))
     chosen = choose_domains(dataset, settings.domains, held_out)
     if trained is None:
         dataset = _only(dataset, chosen)
@@ -113,19 +113,23 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
             dataset, **network, device=device, workers=workers, progress=progress
         )
     if trained is None:
-        there = every_sample(dataset, chosen)
+        available = every_sample(dataset, chosen)
     else:
-        there = unseen_samples(dataset, chosen, trained)
-    check_most(most, len(there))  # before reading
-    positions = some_of(there, most, seed)
+        available = unseen_samples(dataset, chosen, trained)
+    check_most(most, len(available))  # before reading
+    positions = some_of(available, most, seed)
     side = RAW_SIDE if raw else None
     samples = collect(dataset, positions, side=side, workers=workers, progress=progress)
-    view = None
-    if run is not None and trained is not None:
+    view, notes = None, list(samples.notes)
+    if raw:
+        notes.append(f"measured on {samples.inputs}, not on the images that models are trained on")
+    if settings.run is not None and trained is not None:
+        notes.append("only samples that the run was not trained on are measured")
         view = view_of_run(
-            run, trained, dataset, positions, device=device, workers=workers, progress=progress
-        )
-    found = measure(
+            Path(settings.run), trained, dataset, positions,
+            device=device, workers=workers, progress=progress,
+        )  # fmt: skip
+    measured = measure(
         samples.x,
         samples.y,
         samples.d,
@@ -137,21 +141,18 @@ def diagnose(data: Data, settings: DiagnoseSettings) -> ShiftReport:
         model=view,
         progress=progress,
     )
-    found = replace(found, left_out=sum(map(len, there.values())) - sum(found.sizes))
-    notes = list(samples.notes)
-    if raw:
-        notes.append(f"measured on {samples.inputs}, not on the images that models are trained on")
-    if trained is not None:
-        notes.append("only samples that the run was not trained on are measured")
+    left_out = sum(map(len, available.values())) - sum(measured.sizes)
+    measured = replace(measured, left_out=left_out)
     summary = dataset_summary(_only(dataset, chosen))
     about = About(dataset.name, summary, name_of(data), samples.inputs, tuple(notes))
-    return ShiftReport(found, advise(found, held_out, samples.about), about, dataset.frozen)
+    advice = advise(measured, held_out, samples.about)
+    return ShiftReport(measured, advice, about, dataset.frozen)
 
 
 def _only(dataset: DomainDataset, domains: Sequence[str]) -> DomainDataset:
     """Return the dataset with only the given domains, without extras."""
-    kept = tuple(domain for domain in dataset.domains if domain.name in domains)
-    return replace(dataset, domains=kept, extras=())
+    chosen = tuple(domain for domain in dataset.domains if domain.name in domains)
+    return replace(dataset, domains=chosen, extras=())
 
 
 def _network(

@@ -42,3 +42,8 @@ def estimator_for(
     """Return the estimator for x: `Counts` if it has few distinct rows, else `CrossFitted`."""
     kind = Counts if few_rows(checked(x, None, d, balanced)) else CrossFitted
     return kind(seed=seed, balanced=balanced, level=level, permutations=permutations)
+
+
+__all__ = sorted(
+    name for name, value in vars().items() if getattr(value, "__module__", "").startswith(__name__)
+)

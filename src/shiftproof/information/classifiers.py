@@ -69,8 +69,8 @@ class Posterior:
         from the true p by the mean of K − 1 independent terms, and from the refit without one of
         them by 1/√(K − 2) of that.  It measures the variance of a classifier, not its bias.
         """
-        own = np.arange(len(group))
-        return jackknife_cost(self.fitted[own, group], self.refitted[:, own, group], weights)
+        rows = np.arange(len(group))
+        return jackknife_cost(self.fitted[rows, group], self.refitted[:, rows, group], weights)
 
 
 def jackknife_cost(fitted: Floats, refitted: Floats, weights: Floats) -> float:
@@ -228,14 +228,14 @@ class CrossFitted(Estimator):
 
 
 def _covariate(sample: Sample, domain: Posterior) -> LogRatio:
-    own = np.arange(len(sample.d))
-    ratio = domain.fitted[own, 0, sample.d] - np.log(sample.shares)[sample.d]
+    rows = np.arange(len(sample.d))
+    ratio = domain.fitted[rows, 0, sample.d] - np.log(sample.shares)[sample.d]
     return LogRatio(ratio, domain.cost(sample.weights, np.zeros_like(sample.d)))
 
 
 def _concept(sample: Sample, domain: Posterior, label: Posterior, mixed: Floats) -> LogRatio:
-    own = np.arange(len(sample.d))
-    ratio = label.fitted[own, sample.d, sample.y] - mixed[own, sample.y]
+    rows = np.arange(len(sample.d))
+    ratio = label.fitted[rows, sample.d, sample.y] - mixed[rows, sample.y]
     cost = label.cost(sample.weights, sample.d)
     remixed = mixture(domain.refitted, label.refitted)
     return LogRatio(ratio, cost - jackknife_cost(mixed, remixed, sample.weights))

@@ -126,8 +126,8 @@ class Metric:
         value = self.score(outputs)
         if value is None:
             return None
-        found = (self.additive or self._jackknifed)(outputs)
-        return None if found is None else Estimate.of(value, self.scale, *found, level)
+        additive = (self.additive or self._jackknifed)(outputs)
+        return None if additive is None else Estimate.of(value, self.scale, *additive, level)
 
     def estimates(
         self, outputs: Mapping[str, AnyOutputs], level: float = LEVEL
@@ -135,11 +135,11 @@ class Metric:
         """Return the value on each domain with its confidence interval."""
         if self.jointly is not None:
             return self.jointly(outputs, level)
-        return {domain: self.estimate(own, level) for domain, own in outputs.items()}
+        return {domain: self.estimate(part, level) for domain, part in outputs.items()}
 
     def _jackknifed(self, outputs: AnyOutputs) -> tuple[float, float] | None:
-        def additive(own: AnyOutputs) -> float | None:
-            value = self.score(own)
+        def additive(part: AnyOutputs) -> float | None:
+            value = self.score(part)
             if value is None or not self.scale.low < value < self.scale.high:
                 return None
             return self.scale.there(value)
@@ -293,9 +293,8 @@ def jackknife_variance(score: Callable[[Any], float | None], outputs: AnyOutputs
     groups = min(GROUPS, len(labels))
     values = []
     for group in range(groups):
-        kept = np.delete(order, np.s_[group::groups])
-        rows = type(outputs)(outputs[0][kept], labels[kept])
-        value = score(rows) if len(kept) else None
+        rows = np.delete(order, np.s_[group::groups])
+        value = score(type(outputs)(outputs[0][rows], labels[rows])) if len(rows) else None
         if value is not None:
             values.append(value)
     if len(values) < 2:

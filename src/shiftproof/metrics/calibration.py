@@ -99,7 +99,7 @@ def _least_squares_slope(predicted: np.ndarray, labels: np.ndarray) -> Fitted | 
     return Fitted(slope, float(np.square(centred * rest).sum()) / total**2)
 
 
-def expected_error(own: Outputs) -> float:
+def expected_error(outputs: Outputs) -> float:
     """Return the expected calibration error of the predicted class.
 
     It is the absolute difference of accuracy and mean confidence in ten equal-width bins of
@@ -108,8 +108,8 @@ def expected_error(own: Outputs) -> float:
     >>> expected_error(Outputs(np.array([[0.25, 0.75], [0.25, 0.75]]), np.array([1, 0])))
     0.25
     """
-    confidence = own.probabilities.max(axis=1)
-    right = own.predicted == own.labels
+    confidence = outputs.probabilities.max(axis=1)
+    right = outputs.predicted == outputs.labels
     bins = np.minimum((confidence * BINS).astype(int), BINS - 1)
     gaps = np.bincount(bins, weights=right - confidence, minlength=BINS)
-    return float(np.abs(gaps).sum() / len(own.labels))
+    return float(np.abs(gaps).sum() / len(outputs.labels))

@@ -36,80 +36,80 @@ def _scikit(name: str) -> Callable[..., float]:
     return score
 
 
-def accuracy(own: Outputs) -> float:
+def accuracy(outputs: Outputs) -> float:
     """Return the share of rows whose class is predicted."""
-    return float(_scikit("accuracy_score")(own.labels, own.predicted))
+    return float(_scikit("accuracy_score")(outputs.labels, outputs.predicted))
 
 
-def balanced_accuracy(own: Outputs) -> float:
+def balanced_accuracy(outputs: Outputs) -> float:
     """Return the mean recall of the classes that occur."""
-    return _macro("recall_score", own)
+    return _macro("recall_score", outputs)
 
 
-def f1(own: Outputs) -> float:
+def f1(outputs: Outputs) -> float:
     """Return the mean F1 of the classes that occur."""
-    return _macro("f1_score", own)
+    return _macro("f1_score", outputs)
 
 
-def auroc(own: Outputs) -> float | None:
+def auroc(outputs: Outputs) -> float | None:
     """Return the mean area under the ROC curve of the classes that occur."""
-    return _by_class("roc_auc_score", own)
+    return _by_class("roc_auc_score", outputs)
 
 
-def average_precision(own: Outputs) -> float | None:
+def average_precision(outputs: Outputs) -> float | None:
     """Return the mean average precision of the classes that occur."""
-    return _by_class("average_precision_score", own)
+    return _by_class("average_precision_score", outputs)
 
 
-def log_loss(own: Outputs) -> float:
+def log_loss(outputs: Outputs) -> float:
     """Return the mean of −log p(label)."""
-    classes = np.arange(own.probabilities.shape[1])
-    return float(_scikit("log_loss")(own.labels, _clipped(own), labels=classes))
+    classes = np.arange(outputs.probabilities.shape[1])
+    return float(_scikit("log_loss")(outputs.labels, _clipped(outputs), labels=classes))
 
 
-def brier(own: Outputs) -> float:
+def brier(outputs: Outputs) -> float:
     """Return the mean squared difference of probabilities and labels, summed over classes."""
-    classes = np.arange(own.probabilities.shape[1])
+    classes = np.arange(outputs.probabilities.shape[1])
     score = _scikit("brier_score_loss")
-    return float(score(own.labels, _clipped(own), labels=classes, scale_by_half=False))
+    return float(score(outputs.labels, _clipped(outputs), labels=classes, scale_by_half=False))
 
 
-def commonest_class(own: Outputs) -> float:
+def commonest_class(outputs: Outputs) -> float:
     """Return the accuracy of always predicting the commonest class."""
-    return float(np.bincount(own.labels).max() / len(own.labels))
+    return float(np.bincount(outputs.labels).max() / len(outputs.labels))
 
 
-def _macro(name: str, own: Outputs) -> float:
-    settings = {"labels": np.unique(own.labels), "average": "macro", "zero_division": 0}
-    return float(_scikit(name)(own.labels, own.predicted, **settings))
+def _macro(name: str, outputs: Outputs) -> float:
+    settings = {"labels": np.unique(outputs.labels), "average": "macro", "zero_division": 0}
+    return float(_scikit(name)(outputs.labels, outputs.predicted, **settings))
 
 
-def _by_class(name: str, own: Outputs) -> float | None:
+def _by_class(name: str, outputs: Outputs) -> float | None:
     """Return the one-versus-rest mean over the classes that occur, or None if only one occurs."""
-    present = np.unique(own.labels)
+    labels, score = outputs.labels, _scikit(name)
+    present = np.unique(labels)
     if len(present) == 1:
         return None
-    score = _scikit(name)
-    return float(np.mean([score(own.labels == k, own.probabilities[:, k]) for k in present]))
+    return float(np.mean([score(labels == k, outputs.probabilities[:, k]) for k in present]))
 
 
-def _clipped(own: Outputs) -> np.ndarray:
-    likely = np.clip(own.probabilities, SMALLEST, 1)
+def _clipped(outputs: Outputs) -> np.ndarray:
+    likely = np.clip(outputs.probabilities, SMALLEST, 1)
     return np.asarray(likely / likely.sum(axis=1, keepdims=True))
 
 
 # --- sampling errors ---------------------------------------------------------------------------
-def additive_log_loss(own: Outputs) -> tuple[float, float]:
+def additive_log_loss(outputs: Outputs) -> tuple[float, float]:
     """Return the logarithm of the log loss, and its variance."""
-    losses = -np.log(_clipped(own)[np.arange(len(own.labels)), own.labels])
-    return float(np.log(log_loss(own))), log_variance(losses)
+    losses = -np.log(_clipped(outputs)[np.arange(len(outputs.labels)), outputs.labels])
+    return float(np.log(log_loss(outputs))), log_variance(losses)
 
 
-def additive_brier(own: Outputs) -> tuple[float, float]:
+def additive_brier(outputs: Outputs) -> tuple[float, float]:
     """Return the logarithm of the Brier score, and its variance."""
-    likely = _clipped(own)
-    losses = ((likely - np.eye(likely.shape[1])[own.labels]) ** 2).sum(axis=1)
-    return float(np.log(brier(own))), log_variance(losses)
+    likely = _clipped(outputs)
+    losses = ((likely - np.eye(likely.shape[1])[outputs.labels]) ** 2).sum(axis=1)
+    return float(np.log(brier(outputs))), log_variance(losses)
 
 
 def log_variance(losses: np.ndarray) -> float:
@@ -138,24 +138,25 @@ def share_estimate(right: np.ndarray, level: float = LEVEL) -> Estimate:
     return Estimate.of(float(right.mean()), LOG_ODDS, *additive_share(right), level)
 
 
-def additive_accuracy(own: Outputs) -> tuple[float, float]:
+def additive_accuracy(outputs: Outputs) -> tuple[float, float]:
     """Return the log odds of the accuracy, and their variance."""
-    return additive_share(own.predicted == own.labels)
+    return additive_share(outputs.predicted == outputs.labels)
 
 
-def additive_balanced_accuracy(own: Outputs) -> tuple[float, float]:
+def additive_balanced_accuracy(outputs: Outputs) -> tuple[float, float]:
     """Return the log odds of the balanced accuracy, and their variance."""
-    recalls = [_share(own.predicted[own.labels == k] == k) for k in np.unique(own.labels)]
+    labels, predicted = outputs.labels, outputs.predicted
+    recalls = [_share(predicted[labels == k] == k) for k in np.unique(labels)]
     share = float(np.mean([recall for recall, _ in recalls]))
     return _log_odds(share, sum(variance for _, variance in recalls) / len(recalls) ** 2)
 
 
-def additive_auroc(own: Outputs) -> tuple[float, float]:
+def additive_auroc(outputs: Outputs) -> tuple[float, float]:
     """Return the log odds of the AUROC, and their variance."""
     return _kept_inside(
-        auroc(own) or 0.0,
-        auroc_variance(own.probabilities, own.labels),
-        _rows_of_smallest_class(own),
+        auroc(outputs) or 0.0,
+        auroc_variance(outputs.probabilities, outputs.labels),
+        _rows_of_smallest_class(outputs),
     )
 
 
@@ -165,15 +166,15 @@ def jackknifed(score: Callable[[Outputs], float | None], *, by_class: bool = Tru
     The score is kept away from 0 and 1 by about half a row: of the smallest class, or of all.
     """
 
-    def additive(own: Outputs) -> tuple[float, float]:
-        rows = _rows_of_smallest_class(own) if by_class else len(own.labels)
-        return _kept_inside(score(own) or 0.0, jackknife_variance(score, own), rows)
+    def additive(outputs: Outputs) -> tuple[float, float]:
+        rows = _rows_of_smallest_class(outputs) if by_class else len(outputs.labels)
+        return _kept_inside(score(outputs) or 0.0, jackknife_variance(score, outputs), rows)
 
     return additive
 
 
-def _rows_of_smallest_class(own: Outputs) -> int:
-    return int(np.unique(own.labels, return_counts=True)[1].min())
+def _rows_of_smallest_class(outputs: Outputs) -> int:
+    return int(np.unique(outputs.labels, return_counts=True)[1].min())
 
 
 def _kept_inside(value: float, variance: float, rows: int) -> tuple[float, float]:

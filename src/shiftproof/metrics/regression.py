@@ -37,44 +37,44 @@ Additive = tuple[float, float]
 FEWEST = 3
 
 
-def r2(own: NumberOutputs) -> float | None:
+def r2(outputs: NumberOutputs) -> float | None:
     """Return the share of the labels' variance explained; None if all labels are equal."""
-    total = float(np.square(own.labels - own.labels.mean()).sum())
+    total = float(np.square(outputs.labels - outputs.labels.mean()).sum())
     if total == 0:
         return None
-    return 1 - float(np.square(own.predicted - own.labels).sum()) / total
+    return 1 - float(np.square(outputs.predicted - outputs.labels).sum()) / total
 
 
-def mae(own: NumberOutputs) -> float:
+def mae(outputs: NumberOutputs) -> float:
     """Return the mean absolute error."""
-    return float(np.abs(own.predicted - own.labels).mean())
+    return float(np.abs(outputs.predicted - outputs.labels).mean())
 
 
-def rmse(own: NumberOutputs) -> float:
+def rmse(outputs: NumberOutputs) -> float:
     """Return the root of the mean squared error."""
-    return float(np.sqrt(np.square(own.predicted - own.labels).mean()))
+    return float(np.sqrt(np.square(outputs.predicted - outputs.labels).mean()))
 
 
-def additive_r2(own: NumberOutputs) -> Additive | None:
+def additive_r2(outputs: NumberOutputs) -> Additive | None:
     """Return −log(1 − R²) and its variance."""
-    squares = np.square(own.predicted - own.labels)
-    around = np.square(own.labels - own.labels.mean())
+    squares = np.square(outputs.predicted - outputs.labels)
+    around = np.square(outputs.labels - outputs.labels.mean())
     mse, spread = float(squares.mean()), float(around.mean())
-    if not (mse > 0 and spread > 0 and len(own.labels) >= FEWEST):
+    if not (mse > 0 and spread > 0 and len(outputs.labels) >= FEWEST):
         return None
     influence = squares / mse - around / spread
-    variance = float(influence.var(ddof=1)) / len(own.labels)
+    variance = float(influence.var(ddof=1)) / len(outputs.labels)
     return (float(np.log(spread / mse)), variance) if variance > 0 else None
 
 
-def additive_mae(own: NumberOutputs) -> Additive | None:
+def additive_mae(outputs: NumberOutputs) -> Additive | None:
     """Return the logarithm of the MAE and its variance."""
-    return _logarithm(np.abs(own.predicted - own.labels))
+    return _logarithm(np.abs(outputs.predicted - outputs.labels))
 
 
-def additive_rmse(own: NumberOutputs) -> Additive | None:
+def additive_rmse(outputs: NumberOutputs) -> Additive | None:
     """Return the logarithm of the RMSE and its variance."""
-    return _logarithm(np.square(own.predicted - own.labels), 2)
+    return _logarithm(np.square(outputs.predicted - outputs.labels), 2)
 
 
 def _logarithm(losses: np.ndarray, root: int = 1) -> Additive | None:
@@ -101,7 +101,7 @@ def domain_quantile(scores: Sequence[np.ndarray], level: float) -> tuple[float, 
 def weighted_quantile(scores: Sequence[np.ndarray], level: float, domains: int) -> float:
     """Return the quantile of the scores, where each domain has total weight 1 / `domains`."""
     mass = 1 / domains
-    weights = np.concatenate([np.full(len(own), mass / len(own)) for own in scores])
+    weights = np.concatenate([np.full(len(part), mass / len(part)) for part in scores])
     values = np.concatenate(scores)
     order = np.argsort(values)
     reached = np.cumsum(weights[order]) >= level - 1e-9
@@ -124,14 +124,12 @@ def coverage_estimates(
 
     `level` is the level of the confidence interval of the coverage.  A single domain gets None.
     """
-    found: dict[str, Estimate | None] = {}
-    for domain, own in outputs.items():
-        others = [other for name, other in outputs.items() if name != domain]
-        if not others or not len(own.labels):
-            found[domain] = None
-            continue
-        q, _ = domain_quantile(
-            [np.abs(each.labels - each.predicted) for each in others], COVERAGE_LEVEL
-        )
-        found[domain] = share_estimate(np.abs(own.labels - own.predicted) <= q, level)
-    return found
+    errors = {name: np.abs(part.labels - part.predicted) for name, part in outputs.items()}
+    estimates: dict[str, Estimate | None] = {}
+    for domain, here in errors.items():
+        others = [part for name, part in errors.items() if name != domain]
+        estimates[domain] = None
+        if others and len(here):
+            q, _ = domain_quantile(others, COVERAGE_LEVEL)
+            estimates[domain] = share_estimate(here <= q, level)
+    return estimates

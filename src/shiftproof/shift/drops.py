@@ -54,15 +54,12 @@ def drops_of(labels: Labels, domains: Sequence[str], level: float) -> tuple[Drop
     """Return the loss of each held-out domain, for the `MOST_DOMAINS` largest domains."""
     largest = np.argsort(-np.bincount(labels.sample.d), kind="stable")[:MOST_DOMAINS]
     models = labels.models(labels.sample.x)
+    losses = [
+        functools.partial(_drop, labels, models, int(t), domains[t], level)
+        for t in np.sort(largest)
+    ]
     with quiet():
-        return tuple(
-            side_by_side(
-                [
-                    functools.partial(_drop, labels, models, int(t), domains[t], level)
-                    for t in np.sort(largest)
-                ]
-            )
-        )
+        return tuple(side_by_side(losses))
 
 
 def _drop(

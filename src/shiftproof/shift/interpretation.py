@@ -52,16 +52,16 @@ def concept_state(diagnosis: Diagnosis, shift: Shift) -> State:
     return "overlap" if state != "found" and left < OVERLAP * diagnosis.domain_entropy else state
 
 
-def kinds_of(found: Sequence[Finding]) -> tuple[str, ...]:
+def kinds_of(of_shifts: Sequence[Finding]) -> tuple[str, ...]:
     """Return the kinds of shift found; only label shift if the others follow from it.
 
     If inputs of each class are the same in all domains, only the class proportions differ; inputs,
     and what they say about the label, then differ as a consequence.
     """
-    there = {each.shift for each in found if each.state == "found"}
-    if "label" in there and "within_label" not in there:
+    shifts = {finding.shift for finding in of_shifts if finding.state == "found"}
+    if "label" in shifts and "within_label" not in shifts:
         return ("label",)
-    return tuple(kind for kind in ("covariate", "label", "concept") if kind in there)
+    return tuple(kind for kind in ("covariate", "label", "concept") if kind in shifts)
 
 
 def summary(finding: Finding, *, numbers: bool = False) -> str:

@@ -98,13 +98,13 @@ def stratified(d: ArrayLike, most: int, seed: int) -> np.ndarray:
     sizes = np.bincount(codes)
     # What small domains leave of their quota goes to the larger ones.
     room, quota = most, 0
-    for place, size in enumerate(np.sort(sizes)):
-        quota = room // (len(sizes) - place)
+    for smaller, size in enumerate(np.sort(sizes)):
+        quota = room // (len(sizes) - smaller)
         if size > quota:
             break
         room -= int(size)
-    kept = []
+    rows = []
     for domain, size in enumerate(sizes):
         rng = np.random.default_rng([seed, domain])
-        kept.append(np.flatnonzero(codes == domain)[rng.permutation(size)[:quota]])
-    return np.sort(np.concatenate(kept))
+        rows.append(np.flatnonzero(codes == domain)[rng.permutation(size)[:quota]])
+    return np.sort(np.concatenate(rows))

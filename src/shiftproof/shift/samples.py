@@ -84,9 +84,9 @@ def some_of(positions: Positions, most: int, seed: int) -> Positions:
     """Return at most `most` of the positions, chosen by `seed` (see `stratified`)."""
     sizes = [len(rows) for rows in positions.values()]
     starts = np.cumsum([0, *sizes])
-    kept = stratified(np.repeat(np.arange(len(sizes)), sizes), most, seed)
+    chosen = stratified(np.repeat(np.arange(len(sizes)), sizes), most, seed)
     return {
-        name: rows[kept[(kept >= start) & (kept < end)] - start]
+        name: rows[chosen[(chosen >= start) & (chosen < end)] - start]
         for (name, rows), start, end in zip(positions.items(), starts, starts[1:], strict=False)
     }
 

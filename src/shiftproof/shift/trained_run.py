@@ -34,7 +34,7 @@ from shiftproof.training.rows import in_standard_units, ready_for
 
 def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunConfig) -> Positions:
     """Return the positions in the given domains that a run was not trained on."""
-    found = {}
+    positions = {}
     for index, domain in enumerate(dataset.domains):
         if domain.name not in domains:
             continue
@@ -46,8 +46,8 @@ def unseen_samples(dataset: DomainDataset, domains: tuple[str, ...], run: RunCon
                 f"the run was trained on every sample of domain {domain.name!r}, so none is left to"
                 " measure; train with `holdout` above 0, or leave the domain out"
             )
-        found[domain.name] = rows
-    return found
+        positions[domain.name] = rows
+    return positions
 
 
 def view_of_run(

@@ -62,6 +62,11 @@ GROWN, LEADING = 32, 64
 FARTHEST = 4.0
 # The number of quantiles of a column that trees see.
 LEVELS = 64
+# The settings of small boosted trees.
+TREES: dict[str, Any] = {
+    "learning_rate": 0.15, "max_leaf_nodes": 8, "l2_regularization": 1.0,
+    "early_stopping": False, "random_state": 0,
+}  # fmt: skip
 # The prior variance of the log odds in a logistic regression.
 ODDS = 4.0
 # The penalties of a ridge, and the knots of a cubic spline.
@@ -304,7 +309,9 @@ class Views:
         splines = SplineTransformer(n_knots=KNOTS, extrapolation="linear")
         splines = splines.fit_transform(self.scores[:, :GROWN])
         seen = (self.raw, self.squares, np.asarray(splines - splines.mean(axis=0)))
-        trees = functools.partial(_few_trees, HistGradientBoostingRegressor, max_iter=100)
+        trees = functools.partial(
+            HistGradientBoostingRegressor, max_bins=LEVELS, max_iter=100, **TREES
+        )
         ridges = [Estimated(x, functools.partial(RidgeCV, alphas=PENALTIES)) for x in seen]
         return [*ridges, Estimated(self.grown, trees, indicators=True, rescaled=False)]
 
@@ -320,19 +327,7 @@ def small_trees(bins: int = LEVELS) -> HistGradientBoostingClassifier:
 
     For columns with few distinct values, fewer `bins` give the same trees faster.
     """
-    return _few_trees(HistGradientBoostingClassifier, max_iter=40, bins=bins)
-
-
-def _few_trees(kind: Any, *, max_iter: int, bins: int = LEVELS) -> Any:
-    return kind(
-        max_bins=bins,
-        max_iter=max_iter,
-        learning_rate=0.15,
-        max_leaf_nodes=8,
-        l2_regularization=1.0,
-        early_stopping=False,
-        random_state=0,
-    )
+    return HistGradientBoostingClassifier(max_bins=bins, max_iter=40, **TREES)
 
 
 def ridge_with_error(x: Floats, y: Floats) -> tuple[RidgeCV, float]:

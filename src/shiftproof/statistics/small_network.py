@@ -70,7 +70,7 @@ class _Shapes(NamedTuple):
         """Draw the weights of a network, uniform within ±1/√inputs; Δ starts at 0."""
         drawn = [rng.uniform(-1, 1, shape) / np.sqrt(shape[0] - 1) for shape in self.layers[:-1]]
         zeros = np.zeros(self.layers[-1])
-        return np.concatenate([each.ravel() for each in (*drawn, zeros)]).astype(np.float32)
+        return np.concatenate([layer.ravel() for layer in (*drawn, zeros)]).astype(np.float32)
 
 
 class _Stack:
@@ -82,7 +82,7 @@ class _Stack:
 
     def keep(self, networks: Sequence[int]) -> None:
         """Continue with only the given networks."""
-        self.state = [each[networks] for each in self.state]
+        self.state = [part[networks] for part in self.state]
 
     def slope(self, x: Floats, d: Ints, y: Ints, weights: Floats, drops: Floats) -> Floats:
         """Return the gradient of the weighted cross entropy of all three outputs: [F, ·].
@@ -90,25 +90,26 @@ class _Stack:
         The last column of x [F, b, k + 1] is ones; d, y and weights are [F, b], and drops
         [F, 2, b, HIDDEN] are the dropout factors.  The rows of a batch are sorted by d.
         """
-        first, second, heads, own = self.shapes.split(self.state[0])
+        first, second, heads, delta = self.shapes.split(self.state[0])
         h = np.concatenate([np.empty((*x.shape[:2], HIDDEN), np.float32), x], axis=2)
         low = np.ones((*x.shape[:2], HIDDEN + 1), np.float32)
         low[..., :HIDDEN] = np.maximum(x @ first, 0) * drops[:, 0]
         h[..., :HIDDEN] = np.maximum(low @ second, 0) * drops[:, 1]
         domain, label = np.split(h @ heads, [self.shapes.domains], axis=2)
         slope = np.empty_like(self.state[0])
-        to_first, to_second, to_heads, to_own = self.shapes.split(slope)
+        to_first, to_second, to_heads, to_delta = self.shapes.split(slope)
         back = np.concatenate([_slope(domain, d, weights), _slope(label, y, weights)], axis=2)
         np.matmul(h.swapaxes(1, 2), back, out=to_heads)
         down = back @ heads[:, :HIDDEN].swapaxes(1, 2)
-        for f, edges in enumerate(_edges(d, self.shapes.domains)):
-            for place, (start, end) in enumerate(itertools.pairwise(edges)):
+        for f, sorted_domains in enumerate(d):
+            edges = np.searchsorted(sorted_domains, np.arange(self.shapes.domains + 1)).tolist()
+            for domain_code, (start, end) in enumerate(itertools.pairwise(edges)):
                 rows = h[f, start:end]
                 # The output given the domain does not train the label head without it.
-                known = label[f, start:end] + rows @ own[f, place]
+                known = label[f, start:end] + rows @ delta[f, domain_code]
                 wrong = _slope(known, y[f, start:end], weights[f, start:end])
-                np.matmul(rows.T, wrong, out=to_own[f, place])
-                down[f, start:end] += wrong @ own[f, place, :HIDDEN].T
+                np.matmul(rows.T, wrong, out=to_delta[f, domain_code])
+                down[f, start:end] += wrong @ delta[f, domain_code, :HIDDEN].T
         down *= drops[:, 1] * (h[..., :HIDDEN] > 0)
         np.matmul(low.swapaxes(1, 2), down, out=to_second)
         down = down @ second[:, :HIDDEN].swapaxes(1, 2)
@@ -130,27 +131,22 @@ class _Stack:
 
     def logits(self, network: int, x: Floats) -> tuple[Floats, Floats, Floats]:
         """Return the logits of one network for x [n, k + 1]: [n, D], [n, C] and [n, D, C]."""
-        first, second, heads, own = (each[network] for each in self.shapes.split(self.state[0]))
+        layers = self.shapes.split(self.state[0])
+        first, second, heads, delta = (layer[network] for layer in layers)
         low = np.maximum(x @ first, 0) @ second[:HIDDEN] + second[HIDDEN]
         h = np.concatenate([np.maximum(low, 0), x], axis=1)
         domain, label = np.split(h @ heads, [self.shapes.domains], axis=1)
-        return domain, label, label[:, None] + (h @ own).swapaxes(0, 1)
+        return domain, label, label[:, None] + (h @ delta).swapaxes(0, 1)
 
 
 def _slope(logits: Floats, target: Ints, weights: Floats) -> Floats:
     """Return the gradient of Σ weights · cross entropy."""
-    found = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    found /= found.sum(axis=-1, keepdims=True)
-    rows = found.reshape(-1, found.shape[-1])
+    slope = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    slope /= slope.sum(axis=-1, keepdims=True)
+    rows = slope.reshape(-1, slope.shape[-1])
     rows[np.arange(len(rows)), target.ravel()] -= 1
-    found *= weights[..., None]
-    return np.asarray(found)
-
-
-def _edges(d: Ints, domains: int) -> Iterator[list[int]]:
-    """Yield where each domain starts and ends in sorted d [F, b]."""
-    for each in d:
-        yield np.searchsorted(each, np.arange(domains + 1)).tolist()
+    slope *= weights[..., None]
+    return np.asarray(slope)
 
 
 def fit_networks(x: Floats, sample: Sample, fold: Ints, seed: int) -> Answers:
@@ -177,27 +173,26 @@ def fit_networks(x: Floats, sample: Sample, fold: Ints, seed: int) -> Answers:
             drops = np.stack([run.drops(rows.shape[1]) for run in runs])
             of_rows = (inputs[rows], sample.d[rows], sample.y[rows], weights[rows] * shares)
             stack.descend(stack.slope(*of_rows, drops))
-        for place, run in enumerate(runs):
-            domain, label, known = stack.logits(place, inputs[run.judge])
+        for network, run in enumerate(runs):
+            domain, label, known = stack.logits(network, inputs[run.judge])
             known = known[np.arange(len(run.judge)), sample.d[run.judge]]
             losses = [
-                _loss(given, target[run.judge], weights[run.judge])
-                for given, target in zip((domain, label, known), targets, strict=True)
+                _loss(output, target[run.judge], weights[run.judge])
+                for output, target in zip((domain, label, known), targets, strict=True)
             ]
             better = run.judged(losses)
             if any(better):
-                for new, kept, yes in zip(
-                    stack.logits(place, inputs[run.where]), logits, better, strict=True
-                ):
-                    if yes:
-                        kept[run.where] = new
-        going = [place for place, run in enumerate(runs) if run.waited < PATIENCE]
+                outputs = stack.logits(network, inputs[run.where])
+                for new, best, improved in zip(outputs, logits, better, strict=True):
+                    if improved:
+                        best[run.where] = new
+        going = [network for network, run in enumerate(runs) if run.waited < PATIENCE]
         if not going:
             break
         if len(going) < len(runs):
             stack.keep(going)
-            runs = [runs[place] for place in going]
-    return Answers(*(log_softmax(each, axis=-1) for each in logits))
+            runs = [runs[network] for network in going]
+    return Answers(*(log_softmax(output, axis=-1) for output in logits))
 
 
 class _Run:
@@ -212,8 +207,8 @@ class _Run:
 
     def drops(self, rows: int) -> Floats:
         """Draw the dropout factors of both layers: [2, rows, HIDDEN]."""
-        kept = self.rng.random((2, rows, HIDDEN), dtype=np.float32) >= DROPOUT
-        return kept * np.float32(1 / (1 - DROPOUT))
+        used = self.rng.random((2, rows, HIDDEN), dtype=np.float32) >= DROPOUT
+        return used * np.float32(1 / (1 - DROPOUT))
 
     def judged(self, losses: Sequence[float]) -> list[bool]:
         """Return which outputs have a new lowest loss."""
@@ -232,14 +227,14 @@ def _batches(runs: Sequence[_Run], longest: int, d: Ints) -> Iterator[tuple[Ints
     size = max(SMALLEST_BATCH, min(LARGEST_BATCH, longest // FEWEST_STEPS))
     rows = np.zeros((len(runs), longest), dtype=np.intp)
     there = np.zeros((len(runs), longest), dtype=np.float32)
-    for place, run in enumerate(runs):
-        rows[place, : len(run.fitted)] = run.rng.permutation(run.fitted)
-        there[place, : len(run.fitted)] = 1
+    for network, run in enumerate(runs):
+        rows[network, : len(run.fitted)] = run.rng.permutation(run.fitted)
+        there[network, : len(run.fitted)] = 1
     for start in range(0, longest, size):
-        own, counted = rows[:, start : start + size], there[:, start : start + size]
-        order = np.argsort(d[own], axis=1, kind="stable")
+        batch, counted = rows[:, start : start + size], there[:, start : start + size]
+        order = np.argsort(d[batch], axis=1, kind="stable")
         counted = counted / np.maximum(counted.sum(axis=1, keepdims=True), 1)
-        yield np.take_along_axis(own, order, 1), np.take_along_axis(counted, order, 1)
+        yield np.take_along_axis(batch, order, 1), np.take_along_axis(counted, order, 1)
 
 
 def _loss(logits: Floats, target: Ints, weights: Floats) -> float:

@@ -76,20 +76,20 @@ def compare_sites(model: TrainedModel, inputs: Inputs) -> Comparison:
     apart = np.linalg.norm((mean - means) @ model.typicality.whitening, axis=1)
     names = list(model.domains)
     if len(means) != len(names):  # small domains share a mean
-        names = [f"group {place + 1} of training domains" for place in range(len(means))]
+        names = [f"group {group + 1} of training domains" for group in range(len(means))]
     order = np.argsort(apart, kind="stable").tolist()
     shifts, new_values = {}, {}
     if isinstance(model.form, TableForm):
         features = model.form.columns.feature_names
         moved = mean - means[order[0]]
         largest = np.argsort(-np.abs(moved), kind="stable")[:MOST_COLUMNS]
-        shifts = {features[place]: float(moved[place]) for place in largest}
+        shifts = {features[group]: float(moved[group]) for group in largest}
         new_values = _new_values(model.form, ready)
     probabilities = predictions.probabilities.astype(np.float64)
     return Comparison(
         len(seen),
         predictions.far_share,
-        {names[place]: float(apart[place]) for place in order},
+        {names[group]: float(apart[group]) for group in order},
         shifts,
         new_values,
         None if model.label_shift is None else expected_accuracy(model.label_shift, probabilities),

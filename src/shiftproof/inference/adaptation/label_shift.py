@@ -349,10 +349,10 @@ def sampling_variances(log_likelihood: np.ndarray, shares: np.ndarray) -> np.nda
     [0.0025, 0.0025]
     """
     known = shares > 0
-    own = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[:, known]
+    likelihood = np.exp(log_likelihood - log_likelihood.max(axis=1, keepdims=True))[:, known]
     # Shares sum to 1: u has one direction less, and a direction without information any variance.
     directions = null_space(np.ones((1, known.sum())))
-    u = own / (own @ shares[known])[:, None] @ directions
+    u = likelihood / (likelihood @ shares[known])[:, None] @ directions
     variances = np.zeros(len(shares))
     information = u.T @ u + 1e-9 * np.eye(u.shape[1])
     variances[known] = np.diag(directions @ np.linalg.inv(information) @ directions.T)

@@ -264,20 +264,23 @@ def recalibrated(
     fold = np.random.default_rng(0).permutation(np.arange(n) % FOLDS)
     after = np.empty_like(probabilities)
     for number in range(FOLDS):
-        rest, own = fold != number, fold == number
-        known = None if features is None else features[rest]
-        fitted = closed_test(probabilities[rest], known, y[rest])[0]
-        after[own] = fitted.applied(probabilities[own], None if features is None else features[own])
+        rest, held_out = fold != number, fold == number
+        of_rest, of_held_out = (
+            None if features is None else features[rows] for rows in (rest, held_out)
+        )
+        fitted = closed_test(probabilities[rest], of_rest, y[rest])[0]
+        after[held_out] = fitted.applied(probabilities[held_out], of_held_out)
     scores = [_row_scores(p, y) for p in (probabilities, after)]
     change = {}
     for name in scores[0]:
         difference = scores[1][name] - scores[0][name]
         mean, half = float(difference.mean()), NORMAL * float(difference.std(ddof=1) / np.sqrt(n))
         change[name] = (mean, mean - half, mean + half)
-    before, later = ({name: float(v.mean()) for name, v in own.items()} for own in scores)
+    before, later = ({name: float(v.mean()) for name, v in rows.items()} for rows in scores)
     return Recalibration(update, steps, n, revisable, before, later, change)
 
 
 def _row_scores(probabilities: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
-    own = np.maximum(probabilities[np.arange(len(y)), y], SMALLEST)
-    return {"accuracy": (probabilities.argmax(axis=1) == y).astype(float), "log_loss": -np.log(own)}
+    right = (probabilities.argmax(axis=1) == y).astype(float)
+    losses = -np.log(np.maximum(probabilities[np.arange(len(y)), y], SMALLEST))
+    return {"accuracy": right, "log_loss": losses}
