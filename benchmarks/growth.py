@@ -18,7 +18,7 @@ from benchmarks.figure import Figure, can_measure_memory, peak_bytes
 from shiftproof.core.files import read_json
 from shiftproof.data.load import DataRequest
 from shiftproof.matching.head_gradients import gradients_of
-from shiftproof.matching.match import MovingMatch
+from shiftproof.matching.pdm import MovingMatch
 from shiftproof.paper.measure import medians, seconds_in_turn
 from shiftproof.sweeps.executors.local import LocalExecutor
 from shiftproof.sweeps.jobs import SweepData, Variant

@@ -16,7 +16,7 @@ from shiftproof.core.types import Batch, Task
 from shiftproof.learners.algorithms import ALGORITHMS, Algorithm
 from shiftproof.matching import InterDomainMatching
 from shiftproof.matching.head_gradients import gradients_of
-from shiftproof.matching.match import MovingMatch
+from shiftproof.matching.pdm import MovingMatch
 from shiftproof.paper.measure import Work, allocated_peak, medians, ratio_of, seconds_in_turn
 from shiftproof.paper.running_time import batch_for, built
 from shiftproof.sweeps.estimate import bytes_of

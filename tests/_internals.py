@@ -159,8 +159,7 @@ _NAMES = {
         "linear_head_gradients"
     ),
     "matching.levels": "from_levels merged_levels overlap to_levels",
-    "matching.match": "MovingMatch",
-    "matching.pdm": "pdm_by_class",
+    "matching.pdm": "MovingMatch pdm_by_class",
     "matching.term": "MatchInputs MatchingTerm",
     "metrics.base": "Estimate Scale scores worst_scores",
     "metrics.calibration": "fitted_intercept fitted_slope",

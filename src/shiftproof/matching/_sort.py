@@ -89,14 +89,14 @@ def sort_rows(x: Tensor, into: tuple[Tensor, Tensor] | None = None) -> tuple[Ten
     return values, order
 
 
-def _sort_long_rows(x: Rows, ranked: Rows, places: Rows) -> None:
+def _sort_long_rows(x: Rows, ranked: Rows, positions: Rows) -> None:
     """Sort row by row, so that a row and its positions stay in the cache."""
     for row in range(len(x)):
-        _sort_long_row(x[row], ranked[row], places[row])
+        _sort_long_row(x[row], ranked[row], positions[row])
 
 
-def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
-    """Write the sorted values to `ranked`, and their positions to `places`.
+def _sort_long_row(row: Rows, ranked: Rows, positions: Rows) -> None:
+    """Write the sorted values to `ranked`, and their positions to `positions`.
 
     Only values other than 0 are sorted: after a ReLU every second value is 0.  The bits of floats
     sort like their values: ascending above 0, descending below.
@@ -108,11 +108,11 @@ def _sort_long_row(row: Rows, ranked: Rows, places: Rows) -> None:
     below = np.count_nonzero(np.signbit(values))
     above = len(row) - len(there) + below  # where the values above 0 begin
     values, there = values.take(by_bits), there.take(by_bits)
-    for target, source in ((ranked, values), (places, there)):
+    for target, source in ((ranked, values), (positions, there)):
         target[:below] = source[len(source) - below :][::-1]
         target[above:] = source[: len(source) - below]
     ranked[below:above] = 0
-    places[below:above] = np.flatnonzero(is_zero)
+    positions[below:above] = np.flatnonzero(is_zero)
 
 
 def _order_of_bits(values: Rows) -> Rows:

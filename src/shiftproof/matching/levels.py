@@ -92,9 +92,9 @@ def merged_levels(sizes: Sequence[int], trim: int, like: Tensor) -> tuple[list[T
     edges = np.unique(np.concatenate([np.arange(size + 1) / size for size in sizes]))
     edges = np.unique(np.clip(edges, cut, 1 - cut))
     middles = (edges[1:] + edges[:-1]) / 2
-    places = [np.floor(middles * size).astype(np.int64) for size in sizes]
+    positions = [np.floor(middles * size).astype(np.int64) for size in sizes]
     widths = torch.as_tensor(np.diff(edges) / (1 - 2 * cut), dtype=like.dtype, device=like.device)
-    return [torch.as_tensor(place, device=like.device) for place in places], widths
+    return [torch.as_tensor(position, device=like.device) for position in positions], widths
 
 
 def overlap(size: int, levels: int, like: Tensor) -> Tensor | None:
@@ -119,8 +119,8 @@ def from_levels(slopes: Tensor, rule: Tensor | None, size: int) -> Tensor:
         return slopes
     if rule.is_floating_point():
         return slopes @ rule
-    found = slopes.new_zeros(*slopes.shape[:-1], size)
-    return found.scatter_add_(-1, rule.expand_as(slopes), slopes)
+    by_value = slopes.new_zeros(*slopes.shape[:-1], size)
+    return by_value.scatter_add_(-1, rule.expand_as(slopes), slopes)
 
 
 EVERYTHING = slice(None)
@@ -130,7 +130,7 @@ class Memory(NamedTuple):
     """Sums of sorted points S [domains, dims, levels], to which a call adds its own.
 
     `rows` are the domains present in the call; None means all, in order.  `shares` [domains, 1, 1]
-    are the domains' shares of the mass after the call; None means equal shares.  `kept` says
+    are the domains' shares of the mass after the call; None means equal shares.  `stored` says
     whether S is updated in place.
     """
 
@@ -138,7 +138,7 @@ class Memory(NamedTuple):
     gamma: float
     rows: Tensor | None
     shares: Tensor | None
-    kept: bool | Tensor
+    stored: bool | Tensor
 
 
 class Matching(NamedTuple):
@@ -159,15 +159,15 @@ class Matching(NamedTuple):
         """Return γ S + x in some dimensions, where x [domains, dims, levels] is sorted."""
         if self.memory is None:
             return ranked
-        sums, gamma, rows, _, kept = self.memory
+        sums, gamma, rows, _, stored = self.memory
         past = sums[:, dims]
         if rows is None:
             new = ranked.add(past, alpha=gamma)
         else:
             new = (gamma * past).index_add(0, rows, ranked)
-        if isinstance(kept, Tensor):
-            past.copy_(torch.where(kept, new.detach(), past))
-        elif kept:
+        if isinstance(stored, Tensor):
+            past.copy_(torch.where(stored, new.detach(), past))
+        elif stored:
             past.copy_(new.detach())
         return new
 

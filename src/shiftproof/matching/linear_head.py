@@ -77,8 +77,8 @@ class _LinearHeadMatch(torch.autograd.Function):
         def match(blocks: Sequence[Block]) -> list[Tensor]:
             total = torch.zeros((), dtype=_accumulator(features), device=features.device)
             slopes = [
-                (each.r if shared else torch.zeros_like(each.r), torch.zeros_like(each.e))
-                for each in bundles
+                (bundle.r if shared else torch.zeros_like(bundle.r), torch.zeros_like(bundle.e))
+                for bundle in bundles
             ]
             spaces = [Workspace() for _ in bundles]
             for block in blocks:
@@ -105,7 +105,7 @@ class _LinearHeadMatch(torch.autograd.Function):
         """Scale the derivative computed in the forward pass."""
         factor = gradients[0] / ctx.count
         slopes = ctx.saved_tensors
-        of_features = [each[:, : ctx.features] for each in slopes[::2]]  # without the bias
+        of_features = [slope[:, : ctx.features] for slope in slopes[::2]]  # without the bias
         return (
             _row_by_row(of_features).mul_(factor),
             _row_by_row(slopes[1::2]).mul_(factor),
@@ -150,15 +150,16 @@ def _match(
     spaces: list[Workspace],
 ) -> Tensor:
     """Return Σ |D|^p over the dimensions of a block; add its derivative to `slopes`, if given."""
-    points, ranked, places = [], [], []
+    points, ranked, positions = [], [], []
     for bundle, space in zip(bundles, spaces, strict=True):
-        points.append(own := bundle.points(block, space))
+        unsorted = bundle.points(block, space)
+        points.append(unsorted)
         if slopes is None:
-            values = sorted_rows(own)
+            values = sorted_rows(unsorted)
         else:
-            values = space.empty("values", own, own.shape)
-            places.append(space.empty("places", own, own.shape, torch.int64))
-            sort_rows(own, (values, places[-1]))
+            values = space.empty("values", unsorted, unsorted.shape)
+            positions.append(space.empty("positions", unsorted, unsorted.shape, torch.int64))
+            sort_rows(unsorted, (values, positions[-1]))
         ranked.append(to_levels(values, bundle.rule))
     outputs, features = block
     k = bundles[0].r.shape[1]
@@ -180,19 +181,19 @@ def _match(
         parts = torch.split(by_level, [len(bundle.r) for bundle in bundles])
         for i, (bundle, part) in enumerate(zip(bundles, parts, strict=True)):
             by_value = from_levels(part, bundle.rule, points[i].shape[2])
-            _add_slopes(bundle, block, points[i].scatter_(2, places[i], by_value), slopes[i])
+            _add_slopes(bundle, block, points[i].scatter_(2, positions[i], by_value), slopes[i])
     return total
 
 
 def _add_slopes(
-    bundle: _Bundle, block: Block, by_point: Tensor, own: tuple[Tensor, Tensor]
+    bundle: _Bundle, block: Block, by_point: Tensor, slopes: tuple[Tensor, Tensor]
 ) -> None:
     """Add the derivatives by r and e, given the one by the points e rᵀ [domains, dims, batch].
 
     `by_point` is overwritten.  If `own` holds r itself, the derivative by r replaces it.
     """
     outputs, features = block
-    by_r, by_e = own
+    by_r, by_e = slopes
     e, r = bundle.e[:, outputs, None], bundle.r[:, None, features]
     by_point = by_point.view(len(e), e.shape[1], r.shape[2], -1)
     by_e[:, outputs] += (by_point * r).sum(dim=2)

@@ -113,12 +113,6 @@ def _described(x: Tensor) -> str:
 Batch = tuple[Tensor, Tensor, Tensor, Tensor]
 
 
-def process_count() -> int:
-    """Return the number of processes that train together; 1 without `torch.distributed`."""
-    in_use = dist.is_available() and dist.is_initialized()
-    return dist.get_world_size() if in_use else 1
-
-
 def join(features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Batch:
     """Return the samples of all processes, in order of rank; batch sizes may differ.
 
@@ -276,7 +270,8 @@ class InterDomainMatching(nn.Module):
         check_shapes(features, logits, labels, ids)
         with torch.autocast(features.device.type, enabled=False):
             batch = (widened(features), widened(logits), labels, ids)
-            if self.training and self.join_processes and process_count() > 1:
+            joins = self.training and self.join_processes and dist.is_available()
+            if joins and dist.is_initialized() and dist.get_world_size() > 1:
                 batch = join(*batch)
             if len(batch[0]) == 0:
                 raise InvalidValue("an empty batch has nothing to match: leave it out")
@@ -301,9 +296,13 @@ class InterDomainMatching(nn.Module):
             )
 
     def _penalty(self, features: Tensor, logits: Tensor, labels: Tensor, domains: Tensor) -> Tensor:
-        rows, ids, sizes = _grouped(domains, features.device)
+        unique, member, counts = torch.unique(
+            domains.cpu(), return_inverse=True, return_counts=True
+        )
+        ids, sizes = unique.tolist(), counts.tolist()
+        rows = member.argsort(stable=True).to(features.device, non_blocking=True)
         if self.training and self.steps < 2:
-            self._tell_of_one(list(ids))
+            self._tell_of_one(ids)
         features, logits, labels = features[rows], logits[rows], labels[rows].long()
         inputs = MatchInputs(
             torch.split(features, sizes),
@@ -347,10 +346,3 @@ class InterDomainMatching(nn.Module):
     def set_extra_state(self, state: dict[str, int]) -> None:
         """Set the step count."""
         self.steps = state["steps"]
-
-
-def _grouped(domains: Tensor, device: torch.device) -> tuple[Tensor, list[int], list[int]]:
-    """Return the row indices grouped by domain, the domain ids, and the group sizes."""
-    ids, member, sizes = torch.unique(domains.cpu(), return_inverse=True, return_counts=True)
-    rows = member.argsort(stable=True).to(device, non_blocking=True)
-    return rows, ids.tolist(), sizes.tolist()

@@ -13,8 +13,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.matching.levels import check_order
-from shiftproof.matching.match import MovingMatch
-from shiftproof.matching.pdm import pdm_by_class
+from shiftproof.matching.pdm import MovingMatch, pdm_by_class
 
 # [domains, batch, …], or one tensor [batchᵢ, …] for each domain.
 Grouped = Any
@@ -63,7 +62,6 @@ class MatchingTerm(nn.Module):
     ) -> None:
         super().__init__()
         is_authors = variant == "authors"
-        order = check_order(order)
         if by_class and gamma > 0:
             raise InvalidValue(
                 '`match_within="class"` has no moving average, since every batch holds other shares'
@@ -75,7 +73,7 @@ class MatchingTerm(nn.Module):
         self.start = warmup if is_authors else warmup - 1
         self.starts_early = is_authors and gamma > 0
         self.match: Callable[..., Tensor] = (
-            partial(pdm_by_class, order=order)
+            partial(pdm_by_class, order=check_order(order))
             if by_class
             else MovingMatch(gamma, order, trim, corrected=is_authors)
         )

@@ -212,12 +212,8 @@ def coral(groups: Tensor | Sequence[Tensor]) -> Tensor:
     means = torch.stack([group.mean(dim=0) for group in groups])
     if len(groups) == 1:
         return 0 * means.sum()
-    covariances = torch.stack([_covariance(group).view(-1) for group in groups])
+    # `torch.cov` would wait for the device.
+    centred = [group - mean for group, mean in zip(groups, means, strict=True)]
+    covariances = torch.stack([(x.T @ x / (len(x) - 1)).view(-1) for x in centred])
     unbiased = len(groups) / (len(groups) - 1)
     return 2 * unbiased * (variance_across_domains(means) + variance_across_domains(covariances))
-
-
-def _covariance(x: Tensor) -> Tensor:
-    """Return the unbiased covariance [k, k] of x [n, k]; `torch.cov` would wait for the device."""
-    centred = x - x.mean(dim=0)
-    return centred.T @ centred / (len(x) - 1)

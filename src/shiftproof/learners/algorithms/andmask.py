@@ -75,8 +75,8 @@ class ANDMask(ERM):
         optimizer = self.optimizers["main"]
         weights = [p for p in optimizer.param_groups[0]["params"] if p.requires_grad]
         risks, gradients = [], []
-        for own in batch.by_domain():
-            risk = own.weighted(self.sample_loss.risk(self.predict(own.x), own.y)).mean()
+        for part in batch.by_domain():
+            risk = part.weighted(self.sample_loss.risk(self.predict(part.x), part.y)).mean()
             gradients.append(torch.autograd.grad(risk, weights, materialize_grads=True))
             risks.append(risk.detach())
         for weight, of_domains in zip(weights, zip(*gradients, strict=True), strict=True):

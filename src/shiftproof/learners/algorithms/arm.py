@@ -79,9 +79,9 @@ class ARM(ERM):
 
         The context is the mean of the context network's outputs over the domain's batch.
         """
-        each = self.context(x.flatten(0, 1))
-        context = each.view(*x.shape[:2], *each.shape[1:]).mean(dim=1, keepdim=True)
-        return torch.cat([x, context.expand(-1, x.shape[1], *each.shape[1:])], dim=2)
+        per_sample = self.context(x.flatten(0, 1))
+        context = per_sample.view(*x.shape[:2], *per_sample.shape[1:]).mean(dim=1, keepdim=True)
+        return torch.cat([x, context.expand(-1, x.shape[1], *per_sample.shape[1:])], dim=2)
 
 
 def context_shape(input_shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -37,6 +37,13 @@ class Losses(NamedTuple):
         return {"loss": self.total.detach(), **{k: v.detach() for k, v in self.parts.items()}}
 
 
+@torch.no_grad()
+def overwrite(weights: Iterable[Tensor], values: Iterable[Tensor]) -> None:
+    """Copy values into weights, in place."""
+    for weight, value in zip(weights, values, strict=True):
+        weight.copy_(value)
+
+
 class Algorithm(nn.Module, Learner):
     """A featurizer, a head and the rule that trains them.
 
@@ -79,8 +86,8 @@ class Algorithm(nn.Module, Learner):
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
-        own = vars(cls)
-        if {"objective", "update", "outputs"} & own.keys() and "weighs_samples" not in own:
+        names = vars(cls)
+        if {"objective", "update", "outputs"} & names.keys() and "weighs_samples" not in names:
             cls.weighs_samples = False
 
     def __init__(

@@ -40,9 +40,9 @@ class CausIRLCORAL(CORAL):
         x [domains, batch, k] → [n, k] and [domains · batch − n, k].
         """
         domains, batch = x.shape[:2]
-        places = torch.randint(batch, (domains,), generator=self.generator).tolist()
-        before = [group[:place] for group, place in zip(x, places, strict=True)]
-        after = [group[place:] for group, place in zip(x, places, strict=True)]
+        cuts = torch.randint(batch, (domains,), generator=self.generator).tolist()
+        before = [group[:cut] for group, cut in zip(x, cuts, strict=True)]
+        after = [group[cut:] for group, cut in zip(x, cuts, strict=True)]
         return torch.cat(before), torch.cat(after)
 
 

@@ -11,8 +11,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from shiftproof.core.space import Float, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms import ALGORITHMS, rate, steps
-from shiftproof.learners.algorithms.lp_ft import LPFT
-from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
+from shiftproof.learners.algorithms.lp_ft import LPFT, TrainedCopy, interpolate, state_of
 
 
 @ALGORITHMS.register("erm-plus-plus")
@@ -32,7 +31,6 @@ class ERMPlusPlus(TrainedCopy):
     Paper: Teterwak et al. (2023), *ERM++: An Improved Baseline for Domain Generalization*.
     """
 
-    family = "baseline"
     paper = "Teterwak et al. (2023)"
     starts_at = ("head_warmup", "average_warmup")
     averages_weights = True
@@ -65,7 +63,7 @@ class ERMPlusPlus(TrainedCopy):
     def follow(self, batch: Batch) -> None:
         """Add the weights to their mean, and update the batch norms of the mean."""
         averaged = max(self.updates - self.hparams.average_warmup, 0)
-        mean = self.predicting()
+        mean = state_of(self.featurizer, self.head)
         interpolate(mean, mean, state_of(self.trained), 1 / (averaged + 1))
         norms = [] if self.hparams.freeze_norms else batch_norms(self.featurizer)
         if norms:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from shiftproof.core.space import Choice
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms import ALGORITHMS, ERM, share
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, overwrite, share
 
 
 @ALGORITHMS.register("fish")
@@ -43,12 +43,12 @@ class Fish(ERM):
         weights = [p for p in groups[0]["params"] if p.requires_grad]
         starts = [weight.detach().clone() for weight in weights]
         risks = []
-        for own in batch.by_domain():
-            risk = own.weighted(self.sample_loss.risk(self.predict(own.x), own.y)).mean()
+        for part in batch.by_domain():
+            risk = part.weighted(self.sample_loss.risk(self.predict(part.x), part.y)).mean()
             self.descend(risk)
             risks.append(risk.detach())
-        with torch.no_grad():
-            for weight, start in zip(weights, starts, strict=True):
-                weight.copy_(start.lerp(weight, self.hparams.meta_lr))
+        share = self.hparams.meta_lr
+        moved = [start.lerp(w, share) for start, w in zip(starts, weights, strict=True)]
+        overwrite(weights, moved)
         self.updates += 1
         return {"loss": torch.stack(risks).mean()}

@@ -18,7 +18,7 @@ domain); White (1980), *A heteroskedasticity-consistent covariance matrix estima
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,10 +32,10 @@ from torch import Tensor, nn
 
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms import ALGORITHMS, ERM, HeldOut, Losses, memory, steps, weight
-from shiftproof.learners.algorithms.trained_copy import interpolate, state_of
+from shiftproof.learners.algorithms.base import overwrite
+from shiftproof.learners.algorithms.lp_ft import interpolate, state_of
 from shiftproof.matching.head_gradients import LinearGradients, gradients_of
-from shiftproof.matching.match import MovingMatch
-from shiftproof.matching.pdm import pdm
+from shiftproof.matching.pdm import MovingMatch, pdm
 from shiftproof.models.risk import per_sample_risk
 
 Floats = NDArray[np.float64]
@@ -230,33 +230,26 @@ class IDMAuto(ERM):
         """Decide whether to match, begin the mean of the weights, or end with it."""
         if self.before is None:
             if self.updates == max(1, self.hparams.gradient_warmup) and not last:
-                self._decide(slopes_of(held_out()))
+                slopes = slopes_of(held_out())
+                if slopes.lose_their_meaning:
+                    self.before = slopes
+                    self.stored["start"] = [value.clone() for value in self.weights]
+                    self.reset_optimizer()
         elif not last:
             self.stored["mean"] = [value.clone() for value in self.weights]
         elif "mean" in self.stored:
-            self._set(self.stored["mean"])
+            overwrite(self.weights, self.stored["mean"])
             outputs = held_out()
             after = slopes_of(outputs)
             steadier = after.mean * self.before.deviation > self.before.mean * after.deviation
             calibrate(self.head, outputs)
             if not (steadier and better_than_shares(held_out())):
-                self._set(self.stored["start"])
-
-    def _decide(self, slopes: Slopes) -> None:
-        """Begin to match if the outputs could lose their meaning."""
-        if slopes.lose_their_meaning:
-            self.before = slopes
-            self.stored["start"] = [value.clone() for value in self.weights]
-            self.reset_optimizer()
+                overwrite(self.weights, self.stored["start"])
 
     @property
     def weights(self) -> list[Tensor]:
         """The weights and running statistics that `predict` uses."""
-        return [*state_of(self.featurizer), *state_of(self.head)]
-
-    def _set(self, values: Sequence[Tensor]) -> None:
-        for weight_of, value in zip(self.weights, values, strict=True):
-            weight_of.copy_(value)
+        return state_of(self.featurizer, self.head)
 
     def objective(self, batch: Batch) -> Losses:
         """Return L_E, or, once domains are matched, L_E / λ + PDM."""

@@ -1,16 +1,21 @@
-"""LP-FT: train the head on fixed features first, then everything."""
+"""LP-FT: train the head on fixed features first, then everything.
+
+`TrainedCopy` is the base of algorithms that also predict with other weights than those they train.
+"""
 
 from __future__ import annotations
 
+import copy
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
 from shiftproof.core.space import Float, Int
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, rate, steps
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, overwrite, rate, steps
 
 
 @ALGORITHMS.register("lp-ft")
@@ -77,3 +82,56 @@ class LPFT(ERM):
         self.descend(losses.total, "head" if self.probes else "main")
         self.updates += 1
         return losses.measured()
+
+
+class TrainedCopy(LPFT):
+    """Train the weights of `trained`, and predict with `featurizer` and `head`, set by `follow`.
+
+    A subclass defines `follow`, which is called after every step.  The predicting network has no
+    gradients and is always in eval mode.
+    """
+
+    weighs_samples = True
+    divides_batches = False  # training uses `trained`, not `featurizer`
+
+    def setup(self) -> None:
+        """Copy the network: the copy predicts."""
+        super().setup()
+        # The optimisers hold the weights of the given network, so that network is trained.
+        self.trained = nn.Sequential(self.featurizer, self.head)
+        self.featurizer, self.head = copy.deepcopy(self.trained).requires_grad_(False)
+
+    @property
+    def trains(self) -> tuple[nn.Module, nn.Module]:
+        """The featurizer and the head that the optimisers change."""
+        featurizer, head = self.trained
+        return featurizer, head
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of everything except the predicting network."""
+        super().train(mode)
+        self.featurizer.eval()
+        self.head.eval()
+        return self
+
+    def update(self, batch: Batch) -> dict[str, Tensor]:
+        """Take one step, then update the predicting weights."""
+        measured = super().update(batch)
+        with torch.no_grad():
+            self.follow(batch)
+        return measured
+
+    @abstractmethod
+    def follow(self, batch: Batch) -> None:
+        """Update the predicting weights after a step on `batch`."""
+
+
+def state_of(*networks: nn.Module) -> list[Tensor]:
+    """Return the parameters and the statistics of normalisation layers, without copying them."""
+    states = (network.state_dict().values() for network in networks)
+    return [value for state in states for value in state if value.is_floating_point()]
+
+
+def interpolate(into: list[Tensor], start: list[Tensor], end: list[Tensor], share: float) -> None:
+    """Set each tensor of `into` to (1 − share) · start + share · end; exact at both ends."""
+    overwrite(into, (torch.lerp(*pair, share) for pair in zip(start, end, strict=True)))

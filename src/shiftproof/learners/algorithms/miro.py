@@ -147,13 +147,13 @@ def _has_parameters(module: nn.Module) -> bool:
 @contextmanager
 def listening(network: nn.Module) -> Iterator[list[Tensor]]:
     """Collect the layers' outputs in a list during a forward pass inside the context."""
-    found: list[Tensor] = []
+    outputs: list[Tensor] = []
 
     def listen(module: nn.Module, inputs: Any, output: Any) -> None:
         if isinstance(output, Tensor):
-            found.append(output)
+            outputs.append(output)
 
     with ExitStack() as stack:
         for layer in layers_of(network):
             stack.enter_context(layer.register_forward_hook(listen))
-        yield found
+        yield outputs

@@ -51,9 +51,9 @@ class MLDG(ERM):
         weights = {name: w for name, w in network.named_parameters() if w.requires_grad}
 
         def risk(weights: Mapping[str, Tensor], domain: int) -> Tensor:
-            own = batch.of_domain(domain)
-            logits = functional_call(network, dict(weights), (own.x,))
-            return own.weighted(self.sample_loss.risk(logits, own.y)).mean()
+            part = batch.of_domain(domain)
+            logits = functional_call(network, dict(weights), (part.x,))
+            return part.weighted(self.sample_loss.risk(logits, part.y)).mean()
 
         before, after = [], []
         for train, test in self.pairs(len(batch.y)):

@@ -9,7 +9,7 @@ from torch import Tensor
 from shiftproof.core.space import Float, Int
 from shiftproof.learners.algorithms import ALGORITHMS, AnnealedPenalty, Outputs
 from shiftproof.learners.algorithms.hparams import memory, steps, weight
-from shiftproof.matching.match import MovingMatch
+from shiftproof.matching.pdm import MovingMatch
 
 
 @ALGORITHMS.register("rdm-pdm")

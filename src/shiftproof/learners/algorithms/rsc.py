@@ -109,7 +109,7 @@ class RSC(ERM):
         with torch.no_grad():
             muted = self.head(representations * feature_mask)
             # e^−ℓ is the probability of the label, for both softmax and logistic outputs.
-            kept = torch.exp(-self.sample_loss.risk(logits, labels))
-            changes = kept - torch.exp(-self.sample_loss.risk(muted, labels))
+            unmuted = torch.exp(-self.sample_loss.risk(logits, labels))
+            changes = unmuted - torch.exp(-self.sample_loss.risk(muted, labels))
         whole = spared_samples(changes, self.hparams.batch_drop)
         return feature_mask | whole.unsqueeze(-1)

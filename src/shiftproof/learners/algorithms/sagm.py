@@ -27,7 +27,6 @@ class SAGM(SAM):
     Paper: Wang et al. (2023), *Sharpness-Aware Gradient Matching for Domain Generalization*.
     """
 
-    family = "robust"
     paper = "Wang et al. (2023)"
 
     @dataclass(frozen=True)

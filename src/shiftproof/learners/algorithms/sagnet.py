@@ -57,8 +57,8 @@ def mix_style(features: Tensor, partner: Tensor, weight: Tensor) -> Tensor:
     Sample i gets (μ, σ²) = wᵢ (μᵢ, σᵢ²) + (1 − wᵢ) (μⱼ, σⱼ²) with j = partner[i].
     features [n, …], partner [n] of indices, weight [n] → [n, …].
     """
-    own = style_of(features)
-    mixed = Style(*(mix(part, part[partner], weight) for part in own))
+    style = style_of(features)
+    mixed = Style(*(mix(part, part[partner], weight) for part in style))
     return mixed.put_on(content_of(features))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from shiftproof.core.space import Choice, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms import ALGORITHMS, ERM
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, overwrite
 
 # Smaller than any relevant gradient norm; avoids division by zero for a zero gradient.
 TINY = 1e-12
@@ -43,9 +43,7 @@ def moved(weights: Sequence[Tensor], steps: Sequence[Tensor]) -> Iterator[None]:
     try:
         yield
     finally:
-        with torch.no_grad():
-            for weight, old in zip(weights, before, strict=True):
-                weight.copy_(old)
+        overwrite(weights, before)
         torch.clear_autocast_cache()
 
 

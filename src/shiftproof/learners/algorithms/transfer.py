@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 from shiftproof.core.space import Choice, Float, hparam
 from shiftproof.core.types import Batch
-from shiftproof.learners.algorithms import ALGORITHMS, ERM, rate, weight
+from shiftproof.learners.algorithms import ALGORITHMS, ERM, overwrite, rate, weight
 
 
 def onto_ball(points: Sequence[Tensor], centre: Sequence[Tensor], radius: float) -> list[Tensor]:
@@ -106,6 +106,4 @@ class Transfer(ERM):
             with torch.no_grad():
                 climbed = [w + h.adversary_lr * g for w, g in zip(point, slopes, strict=True)]
                 point = onto_ball(climbed, centre, h.adversary_radius)
-        with torch.no_grad():
-            for weight_of, value in zip(self.adversary.parameters(), point, strict=True):
-                weight_of.copy_(value)
+        overwrite(self.adversary.parameters(), point)

@@ -12,6 +12,7 @@ from torch.func import functional_call
 from shiftproof.core.space import Float, Int, hparam
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms import ALGORITHMS, ERM, Losses, rate, size, steps, weight
+from shiftproof.learners.algorithms.base import overwrite
 from shiftproof.learners.algorithms.sagnet import newly_initialised
 
 # If an element of the sum is larger than this, the series is taken to diverge.
@@ -113,23 +114,21 @@ class TRM(ERM):
         """Train each domain's head on its own risk for `predictor_steps` steps."""
         weights = self.predictor_weights()
         for _ in range(self.hparams.predictor_steps):
-            own = self.predictor_risks(weights, features, labels, at_home=True).sum()
-            slopes = torch.autograd.grad(own, weights)
+            at_home_risk = self.predictor_risks(weights, features, labels, at_home=True).sum()
+            slopes = torch.autograd.grad(at_home_risk, weights)
             weights = [
                 (w.detach() - self.hparams.predictor_lr * slope).requires_grad_()
                 for w, slope in zip(weights, slopes, strict=True)
             ]
-        with torch.no_grad():
-            for stored, w in zip(self.predictors.parameters(), weights, strict=True):
-                stored.copy_(w)
+        overwrite(self.predictors.parameters(), weights)
 
     def transfer_risk(self, features: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return (1/m) Σᵢ Tᵢ and (1/m) Σᵢ hᵢ · gᵢ, and update α."""
         domains = len(labels)
         weights = self.predictor_weights()
         risks = self.predictor_risks(weights, features, labels)
-        own, elsewhere = risks.diagonal().sum(), (self.alpha * risks).sum()
-        home = _rows(torch.autograd.grad(own, weights, create_graph=True), domains)
+        at_home_risk, elsewhere = risks.diagonal().sum(), (self.alpha * risks).sum()
+        home = _rows(torch.autograd.grad(at_home_risk, weights, create_graph=True), domains)
 
         def hessian_product(v: Tensor) -> Tensor:
             # The Hessian of the sum has one block per head, so one product computes all of them.

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from shiftproof.core.space import Float
 from shiftproof.core.types import Batch
 from shiftproof.learners.algorithms import ALGORITHMS, share, steps
-from shiftproof.learners.algorithms.lp_ft import LPFT
-from shiftproof.learners.algorithms.trained_copy import TrainedCopy, interpolate, state_of
+from shiftproof.learners.algorithms.lp_ft import LPFT, TrainedCopy, interpolate, state_of
 
 
 @ALGORITHMS.register("wise-ft")
@@ -27,7 +26,6 @@ class WiSEFT(TrainedCopy):
     Paper: Wortsman et al. (2022), *Robust Fine-Tuning of Zero-Shot Models*.
     """
 
-    family = "baseline"
     paper = "Wortsman et al. (2022)"
 
     @dataclass(frozen=True)
@@ -52,4 +50,5 @@ class WiSEFT(TrainedCopy):
 
     def interpolate(self, alpha: float) -> None:
         """Set the predicting weights to θ_α, until the next step."""
-        interpolate(self.predicting(), state_of(self.start), state_of(self.trained), alpha)
+        network = state_of(self.featurizer, self.head)
+        interpolate(network, state_of(self.start), state_of(self.trained), alpha)
