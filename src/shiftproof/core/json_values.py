@@ -15,6 +15,7 @@ from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
+from shiftproof.core.errors import ShiftproofError
 from shiftproof.core.text import listed, quoted
 
 # What `typing.get_origin` returns for `a | b` and for `Union[a, b]`.
@@ -38,7 +39,11 @@ def rebuilt(kind: Any, value: Any, where: str = "the value") -> Any:
         return conform_fields(value, kind, where)
     if isinstance(kind, type) and is_dataclass(kind):
         types_of_fields, optional = _declared(kind)
-        return kind(**conform_fields(value, types_of_fields, where, optional))
+        attributes = conform_fields(value, types_of_fields, where, optional)
+        try:
+            return kind(**attributes)
+        except ShiftproofError as error:
+            raise ValueError(f"{where}: {error}") from error
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in _UNIONS:
         for alternative in inner:
