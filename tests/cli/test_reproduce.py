@@ -23,6 +23,7 @@ from _internals import (
     read_timing,
     time_steps,
     write_archive,
+    write_json,
 )
 from click.testing import CliRunner
 
@@ -204,7 +205,7 @@ def test_a_failed_run_is_missing_in_the_table_and_is_told(few_steps, tmp_path):
     for path in run.iterdir():
         if path.name != "job.json":
             path.unlink()
-    (run / "failed.json").write_text(json.dumps({"title": "idm", "reason": "no luck"}))
+    write_json(run / "failed.json", {"title": "idm", "reason": "no luck", "trace": ""})
     result = CliRunner().invoke(app, ["reproduce", "ablation-pdm", *map(str, (*options, *small))])
     assert result.exit_code == 1
     assert "no luck" in result.output
