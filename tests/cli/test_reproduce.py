@@ -23,7 +23,6 @@ from _internals import (
     read_timing,
     time_steps,
     write_archive,
-    write_json,
 )
 from click.testing import CliRunner
 
