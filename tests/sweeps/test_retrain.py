@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from _internals import DataError, InvalidValue, UnknownName, read_checkpoint, train
+from _internals import DataError, FittedColumns, InvalidValue, UnknownName, read_checkpoint, train
 
 from shiftproof import TrainedModel, report, sweep
 
@@ -69,7 +69,7 @@ def test_retraining_is_the_selected_run_with_nothing_held_out(tmp_path, jobs_her
     assert all(torch.equal(ours[name], value) for name, value in theirs.items())
     model = TrainedModel.load(run)
     index = job.config.splits(data)[2].in_
-    data = data.prepared(data.preparation.from_json(apart["preparation"]))
+    data = data.prepared(FittedColumns.from_json(apart["preparation"]))
     predicted = model.predict(data.domains[2].x[index]).predicted
     assert result.accuracy == (predicted == data.domains[2].label_array[index]).mean()
 
