@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from shiftproof.core.errors import DataError
 from shiftproof.data.input_forms import Inputs, TableForm
@@ -105,7 +105,7 @@ def expected_accuracy(known: LabelShift, probabilities: np.ndarray) -> tuple[flo
     """
     confidence = float(probabilities.max(axis=1).mean())
     value = float(np.clip(confidence + known.gap, 0, 1))
-    tail = float(student.ppf((1 + LEVEL) / 2, known.domains - 1))
+    tail = float(stdtrit(known.domains - 1, (1 + LEVEL) / 2))
     sampling = value * (1 - value) / len(probabilities)
     half = tail * np.sqrt(known.gap_spread**2 * (1 + 1 / known.domains) + sampling)
     return value, float(max(value - half, 0)), float(min(value + half, 1))

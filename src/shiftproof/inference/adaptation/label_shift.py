@@ -41,7 +41,7 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import null_space
-from scipy.stats import f as fisher
+from scipy.special import fdtrc, stdtrit
 
 from shiftproof.core.errors import InvalidValue
 from shiftproof.statistics.recalibration import COARSE, recalibrate
@@ -285,9 +285,9 @@ def adapted(
     variance = float(variances.sum())
     between = max(float(np.square(known.error).sum()) / variance, 1e-9)
     freedom = min(known.domains / between**2, MANY)
-    quantile = float(np.sqrt(fisher.isf(LEVEL, 1, freedom)))
+    quantile = float(stdtrit(freedom, 1 - LEVEL / 2))
     distance = float(np.linalg.norm(estimate - known.shares))
-    p_value = float(fisher.sf(distance**2 / variance, 1, freedom))
+    p_value = float(fdtrc(1, freedom, distance**2 / variance))
     typical = 0.5 if typicality is None else float(typicality.mean())
     beyond = max(1 - quantile * float(np.sqrt(variance)) / max(distance, 1e-12), 0.0)
     reason = (
