@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import rankdata
 
 from shiftproof.statistics.sample import Floats, Ints
 
@@ -25,15 +24,21 @@ def auroc_influence(q: Floats, y: Ints) -> tuple[float, Floats]:
     value, influence = 0.0, np.zeros(len(y))
     for c in present:
         positive, scores = y == c, q[:, c]
-        ranks, count = rankdata(scores), positive.sum()
         placed = np.empty(len(y))
-        placed[positive] = (ranks[positive] - rankdata(scores[positive])) / (len(y) - count)
-        placed[~positive] = 1 - (ranks[~positive] - rankdata(scores[~positive])) / count
+        placed[positive] = _share_below(scores[positive], scores[~positive])
+        placed[~positive] = 1 - _share_below(scores[~positive], scores[positive])
         area = placed[positive].mean()
         value += area / len(present)
         share = np.where(positive, positive.mean(), 1 - positive.mean())
         influence += (placed - area) / share / len(present)
     return float(value), influence
+
+
+def _share_below(values: Floats, others: Floats) -> Floats:
+    """Return the share of `others` below each value; a tie counts half."""
+    ordered = np.sort(others)
+    counts = np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right")
+    return counts / 2 / len(others)
 
 
 def auroc_variance(q: Floats, y: Ints) -> float:
