@@ -19,7 +19,7 @@ from statistics import fmean, median
 from typing import NamedTuple, TypeVar
 
 import numpy as np
-from scipy.stats import friedmanchisquare, rankdata, studentized_range
+import scipy  # its submodules are imported when they are used
 
 from shiftproof.core.errors import DataError, InvalidValue, UnknownName
 from shiftproof.sweeps.aggregate import SelectionResults
@@ -197,7 +197,7 @@ def critical_difference(algorithms: int, blocks: int) -> float:
     >>> round(critical_difference(5, 30), 3)  # q = 2.728
     1.114
     """
-    q = studentized_range.ppf(1 - LEVEL, algorithms, math.inf) / math.sqrt(2)
+    q = scipy.stats.studentized_range.ppf(1 - LEVEL, algorithms, math.inf) / math.sqrt(2)
     return float(q * math.sqrt(algorithms * (algorithms + 1) / (6 * blocks)))
 
 
@@ -218,11 +218,11 @@ def compare_ranks(accuracies: Mapping[str, Mapping[Key, float]]) -> RankComparis
     if not np.isfinite(table).all():
         raise InvalidValue("a comparison of ranks needs finite accuracies")
     table = table.round(_DECIMALS)
-    means = rankdata(-table, axis=1).mean(0)
+    means = scipy.stats.rankdata(-table, axis=1).mean(0)
     if np.all(table == table[:, :1]):  # no difference at all: scipy would compute 0/0
         statistic, p_value = 0.0, 1.0
     else:
-        statistic, p_value = map(float, friedmanchisquare(*table.T))
+        statistic, p_value = map(float, scipy.stats.friedmanchisquare(*table.T))
     order = sorted(range(len(names)), key=lambda at: (means[at], at))
     ranks = {names[at]: float(means[at]) for at in order}
     difference = critical_difference(len(names), len(blocks))
