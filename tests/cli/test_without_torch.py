@@ -11,16 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-# Makes torch, torchvision and timm unimportable, and runs the commands, one a line, in turn.
-WITHOUT_TORCH = """
+# Runs the commands in turn.
+COMMANDS = """
 import json, sys
-
-class Refusal:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in ("torch", "torchvision", "timm"):
-            raise ModuleNotFoundError(f"{name} is not to be imported here", name=name)
-
-sys.meta_path.insert(0, Refusal())
 from shiftproof.cli import main
 
 for arguments in json.loads(sys.argv[1]):
@@ -31,15 +24,26 @@ for arguments in json.loads(sys.argv[1]):
         if ended.code:
             raise
 """
+# Makes torch, torchvision and timm unimportable.
+REFUSED = """
+import sys
+
+class Refusal:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in ("torch", "torchvision", "timm"):
+            raise ModuleNotFoundError(f"{name} is not to be imported here", name=name)
+
+sys.meta_path.insert(0, Refusal())
+"""
 
 
-def run(*commands: list[str]) -> subprocess.CompletedProcess[str]:
-    given = [sys.executable, "-c", WITHOUT_TORCH, json.dumps(commands)]
+def run(code: str, *commands: list[str]) -> subprocess.CompletedProcess[str]:
+    given = [sys.executable, "-c", code, json.dumps(commands)]
     return subprocess.run(given, capture_output=True, text=True)
 
 
 def without_torch(*commands: list[str]) -> str:
-    done = run(*commands)
+    done = run(REFUSED + COMMANDS, *commands)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -106,7 +110,7 @@ def test_train_predict_and_evaluate_import_no_torch(table, tmp_path):
 @pytest.mark.parametrize("algorithm", ["idm", "erm"])
 def test_a_network_without_torch_names_the_extra(algorithm, table, tmp_path):
     rows = ["--label", "ill", "--domain", "site", "--out", str(tmp_path / "run"), "--quiet"]
-    done = run(["train", str(table), *rows, "--algorithm", algorithm])
+    done = run(REFUSED + COMMANDS, ["train", str(table), *rows, "--algorithm", algorithm])
     assert done.returncode == 2
     assert done.stderr == (
         "error: this needs torch, which is not installed; run pip install 'shiftproof[torch]'\n"
@@ -114,7 +118,7 @@ def test_a_network_without_torch_names_the_extra(algorithm, table, tmp_path):
 
 
 def test_names_that_need_torch_name_the_extra():
-    code = WITHOUT_TORCH.partition("from shiftproof")[0] + (
+    code = REFUSED + (
         "import shiftproof\n"
         "for name in ('InterDomainMatching', 'pdm', 'Algorithm'):\n"
         "    try:\n"
@@ -122,22 +126,13 @@ def test_names_that_need_torch_name_the_extra():
         "    except shiftproof.ShiftproofError as error:\n"
         "        print(isinstance(error, ImportError), \"'shiftproof[torch]'\" in str(error))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = run(code)
     assert done.stdout == "True True\n" * 3, done.stderr
 
 
-# Runs the commands, one a line, in turn, and prints what was imported and the memory used.
+# Prints what was imported and the memory used.
 IMPORTED = """
-import json, re, sys
-from shiftproof.cli import main
-
-for arguments in json.loads(sys.argv[1]):
-    sys.argv = ["shiftproof", *arguments]
-    try:
-        main()
-    except SystemExit as ended:
-        if ended.code:
-            raise
+import re
 print([name for name in ("torch", "skops", "sklearn") if name in sys.modules])
 print(int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) // 1024)
 """
@@ -145,8 +140,7 @@ print(int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) /
 
 def imported(*commands: list[str]) -> tuple[str, int]:
     """Return which libraries a process has imported at its end, and its memory in MiB."""
-    given = [sys.executable, "-c", IMPORTED, json.dumps(commands)]
-    done = subprocess.run(given, capture_output=True, text=True)
+    done = run(COMMANDS + IMPORTED, *commands)
     assert done.returncode == 0, done.stderr
     *_, names, memory = done.stdout.splitlines()
     return names, int(memory)

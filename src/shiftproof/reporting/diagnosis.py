@@ -233,7 +233,7 @@ def features_table(values: Values) -> Table:
     columns = (*distances, Column("Between", words=True), Column("p", -1))
     notes = (
         f"{moved:,} of {len(features):,} differ significantly. Distances are between pairs of"
-        " domains; p-values are adjusted for all features and pairs.",
+        " domains; p-values are adjusted for all features and domains.",
         *_first(len(features), "features"),
     )
     return Table("Features by shift", columns, tuple(rows), notes=notes, heads=("Feature",))
